@@ -1,2 +1,2 @@
-// Package e2e tests pipelines, examples and documents as a whole: it has no code but tests.
+// Package e2e tests pipelines, examples and documents from end to end. It contains only tests.
 package e2e

@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// Budget is how long the events of a pipeline may take: in all, and in each phase.
-// The zero value is none.
+// Budget limits the time that events of a pipeline may take, in total and in each phase. The zero
+// value is no budget.
 type Budget struct {
-	P99    time.Duration             // 99 of 100 events are to take less
-	Phases [phaseCount]time.Duration // shares of it; together no more than it
+	P99    time.Duration             // limit for 99 of 100 events
+	Phases [phaseCount]time.Duration // share of each phase; their sum is at most P99
 }
 
-// NewBudget returns a budget of which some phases have shares, 0 or less is none.
-// The others of the pipeline's phases have equal parts of what these leave.
+// NewBudget returns a budget with shares for some phases; a share of 0 or less is not set. The
+// remaining time is divided equally among the other phases of the pipeline.
 func NewBudget(p99 time.Duration, shares [phaseCount]time.Duration, phases []Phase) (Budget, error) {
 	var sum time.Duration
 	var without []string
@@ -39,8 +39,8 @@ func NewBudget(p99 time.Duration, shares [phaseCount]time.Duration, phases []Pha
 	return Budget{p99, shares}, nil
 }
 
-// culprit is the phase that took the most beyond its share: there is one where an
-// event took longer than the budget.
+// culprit returns the phase that exceeded its share the most. There is always one for an event that
+// took longer than the budget.
 func (b *Budget) culprit(took [phaseCount]time.Duration) Phase {
 	worst := Queue
 	for _, phase := range Phases {
@@ -51,28 +51,27 @@ func (b *Budget) culprit(took [phaseCount]time.Duration) Phase {
 	return worst
 }
 
-// Spent is what the events of a pipeline took of a budget, since the process
-// began.
+// Spent is how much of a budget the events of a pipeline used since the process started.
 type Spent struct {
 	Budget
 	Events uint64
-	Own    uint64       // of these, those of cases of a route with limits of their own, with which the budget is not compared
-	Whole  Took         // of each event together, from its append until its outputs were durable
+	Own    uint64       // events in route cases with their own limits; not compared with the budget
+	Whole  Took         // of whole events, from the append until the outputs were durable
 	By     []PhaseSpent // by phase, in order
 }
 
-// Took are quantiles of durations.
+// Took holds quantiles of durations.
 type Took struct{ P50, P99 time.Duration }
 
-// PhaseSpent is what events took in one phase.
+// PhaseSpent is the time that events took in one phase.
 type PhaseSpent struct {
 	Phase
 	Took
 	Share  time.Duration
-	Missed uint64 // events over the budget of which this phase is the culprit
+	Missed uint64 // events over the budget with this phase as the culprit
 }
 
-// Missed returns how many events took longer than the budget.
+// Missed returns the number of events that took longer than the budget.
 func (s *Spent) Missed() (n uint64) {
 	for _, h := range s.By {
 		n += h.Missed
@@ -80,8 +79,8 @@ func (s *Spent) Missed() (n uint64) {
 	return n
 }
 
-// Bound is the sum of the p99 of the phases: what an event would take that is slow
-// in each. Phases are rarely slow together, so it is pessimistic.
+// Bound returns the sum of the p99 of the phases: the time of an event that is slow in every phase.
+// Phases are rarely slow at the same time, so the sum is pessimistic.
 func (s *Spent) Bound() (sum time.Duration) {
 	for _, h := range s.By {
 		sum += h.P99
@@ -89,8 +88,7 @@ func (s *Spent) Bound() (sum time.Duration) {
 	return sum
 }
 
-// Worst returns the phase that is the culprit of the most events; none where no
-// event took too long.
+// Worst returns the phase that was the culprit most often. ok is false if no event took too long.
 func (s *Spent) Worst() (worst PhaseSpent, ok bool) {
 	if s.Missed() == 0 {
 		return PhaseSpent{}, false
@@ -98,15 +96,14 @@ func (s *Spent) Worst() (worst PhaseSpent, ok bool) {
 	return slices.MaxFunc(s.By, func(a, b PhaseSpent) int { return int(min(a.Missed, 1<<40)) - int(min(b.Missed, 1<<40)) }), true
 }
 
-// SetBudget compares every event with a budget. It is called before the task
-// runs.
+// SetBudget sets the budget to compare every event with. Call it before the task runs.
 func (m *Metrics) SetBudget(b Budget) {
 	for _, s := range m.members {
 		s.Budget = b
 	}
 }
 
-// Whole adds up the times of events from their append until their outputs were
+// Whole returns the distribution of the time of events, from their append until their outputs were
 // durable.
 func (m *Metrics) Whole() *Snapshot {
 	var sum Snapshot
@@ -116,7 +113,7 @@ func (m *Metrics) Whole() *Snapshot {
 	return &sum
 }
 
-// Spent returns what the events took.
+// Spent returns how much of the budget the events used.
 func (m *Metrics) Spent() Spent {
 	took := func(s *Snapshot) Took { return Took{s.Quantile(0.5), s.Quantile(0.99)} }
 	whole := m.Whole()

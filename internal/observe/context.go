@@ -8,7 +8,7 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Context names a span of a trace, as the W3C's trace context does.
+// Context identifies a span of a trace, as in W3C Trace Context.
 type Context struct {
 	Trace   [16]byte
 	Span    [8]byte
@@ -17,8 +17,8 @@ type Context struct {
 
 const contextLen = len("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
 
-// ParseContext reads the value of a header traceparent. ok is false where it is
-// none that has to be kept to.
+// ParseContext parses the value of a traceparent header. ok is false if the value is not valid and
+// must be ignored.
 func ParseContext(text []byte) (c Context, ok bool) {
 	if len(text) < contextLen || text[2] != '-' || text[35] != '-' || text[52] != '-' || string(text[:2]) == "ff" {
 		return Context{}, false
@@ -54,10 +54,10 @@ func (c Context) String() string {
 	return string(append(b, "-00"...))
 }
 
-// AppendContext appends the headers by which who gets an output of an event knows
-// its trace, who asked, and which event of which client it is of: those that the event came with, in which the event's
-// span in the pipeline is the parent. They are functions of the event and its
-// position, so that a crash changes none of them.
+// AppendContext appends the trace headers for an output of an event. They tell the reader of the
+// output its trace, its correlation id, and the client's event that it belongs to. They are the headers of
+// the event itself, with the event's span in the pipeline as the parent. The headers depend only on
+// the event and its position, so they are the same after a crash.
 func AppendContext(dst []stream.Header, pipeline string, event *stream.Record) []stream.Header {
 	for i := range event.Headers {
 		switch h := &event.Headers[i]; h.Key {
@@ -79,15 +79,14 @@ func spanOf(pipeline string, r *stream.Record) (id [8]byte) {
 	return id
 }
 
-// traceOf returns the id of the trace of an event that came without.
+// traceOf returns the trace id for an event that arrived without a trace.
 func traceOf(pipeline string, r *stream.Record) (id [16]byte) {
 	binary.BigEndian.PutUint64(id[:], hashOf(pipeline, r, 2)|1)
 	binary.BigEndian.PutUint64(id[8:], hashOf(pipeline, r, 3))
 	return id
 }
 
-// hashOf spreads a pipeline and a position over 64 bits (FNV-1a, and the finisher
-// of SplitMix64).
+// hashOf hashes a pipeline and a position to 64 bits, with FNV-1a and the finalizer of SplitMix64.
 func hashOf(pipeline string, r *stream.Record, seed uint64) uint64 {
 	h := uint64(14695981039346656037)
 	for _, text := range [...]string{pipeline, r.Partition.Topic} {

@@ -5,56 +5,56 @@ import (
 	"sync/atomic"
 )
 
-// Counts is what a task has done since it was made; each field only grows. An
-// event is counted when its transaction is durable. Names in JSON are those of metrics
-// without "afterbay_" and "_total".
+// Counts are the totals of a task since its creation; each field only grows. An event is counted
+// when its transaction is durable. The JSON names are those of the metrics without "afterbay_" and
+// "_total".
 type Counts struct {
 	Events      uint64 `json:"events"`
 	Outputs     uint64 `json:"outputs"`
 	DeadLetters uint64 `json:"dead_letters"`
 	Late        uint64 `json:"late_events"`
-	Forced      uint64 `json:"order_forced"`         // events that were copied after their turn in the order of several partitions
-	Spilled     uint64 `json:"order_spilled_events"` // that waited for their turn in that order and became state
+	Forced      uint64 `json:"order_forced"`         // events repartitioned after their turn in the time order of several partitions
+	Spilled     uint64 `json:"order_spilled_events"` // events that waited for their turn and were moved to state
 	Dropped     uint64 `json:"dropped_events"`
 	Duplicates  uint64 `json:"duplicate_events"`
-	Approximate uint64 `json:"approximate_outputs"` // made from windows beyond their max
+	Approximate uint64 `json:"approximate_outputs"` // outputs from windows that exceeded their max
 	Steps       uint64 `json:"commits"`
 	Assigned    uint64 `json:"partitions_assigned"`
 	Rejoined    uint64 `json:"members_rejoined"`
 	Timers      uint64 `json:"timers_fired"`
 	ModelCounts
-	KeyLoads     uint64 `json:"key_loads"`     // keys decoded from the committed state
-	KeyEvictions uint64 `json:"key_evictions"` // decoded keys that left memory because it was full
+	KeyLoads     uint64 `json:"key_loads"`     // keys decoded from committed state
+	KeyEvictions uint64 `json:"key_evictions"` // decoded keys evicted because memory was full
 
-	TableLateRows     uint64 `json:"table_late_rows"`     // rows that came later than an event waits for them
-	TableBadRows      uint64 `json:"table_bad_rows"`      // records of tables whose envelope or key cannot be read
-	TableVersionsLost uint64 `json:"table_versions_lost"` // blocks of versions that were removed because their row has too many
+	TableLateRows     uint64 `json:"table_late_rows"`     // rows that arrived later than events wait for them
+	TableBadRows      uint64 `json:"table_bad_rows"`      // table records with an unreadable envelope or key
+	TableVersionsLost uint64 `json:"table_versions_lost"` // blocks of versions removed because their row had too many
 	QueueCounts
 }
 
-// ModelCounts are the calls of models, and the elements of lists, most of which are scored.
+// ModelCounts count the calls of models, and list elements. Most elements are scored.
 type ModelCounts struct {
-	Elements    uint64 `json:"each_elements"` // for which the steps of an each were done
+	Elements    uint64 `json:"each_elements"` // elements processed by the steps of an each
 	ModelCalls  uint64 `json:"model_calls"`
 	ModelRows   uint64 `json:"model_rows"`
-	ModelFull   uint64 `json:"model_batches_full"`   // batches that were called because they were full,
-	ModelIdle   uint64 `json:"model_batches_idle"`   // because no more rows were waiting,
-	ModelWaited uint64 `json:"model_batches_waited"` // because the first row had waited,
-	ModelDue    uint64 `json:"model_batches_due"`    // because a deadline was near
+	ModelFull   uint64 `json:"model_batches_full"`   // batches called because they were full
+	ModelIdle   uint64 `json:"model_batches_idle"`   // batches called because no more rows were waiting
+	ModelWaited uint64 `json:"model_batches_waited"` // batches called because the first row had waited long enough
+	ModelDue    uint64 `json:"model_batches_due"`    // batches called because a deadline was near
 }
 
-// QueueCounts are what the async queue has done.
+// QueueCounts are the totals of the async queue.
 type QueueCounts struct {
 	Enqueued         uint64  `json:"async_queue_enqueued"`
 	Retries          uint64  `json:"async_queue_retries"`
-	Switches         uint64  `json:"throttle_switches"` // between reading and not, for the length of the queue
-	ThrottledSeconds float64 `json:"throttled_seconds"` // that members did not read for it
+	Switches         uint64  `json:"throttle_switches"` // switches between reading and throttled, because of the length of the queue
+	ThrottledSeconds float64 `json:"throttled_seconds"` // time during which members were throttled
 
-	Dispatched  ByPriority[uint64]  `json:"async_queue_dispatched"`   // events for which a call started
-	WaitSeconds ByPriority[float64] `json:"async_queue_wait_seconds"` // that they waited for it
+	Dispatched  ByPriority[uint64]  `json:"async_queue_dispatched"`   // events with a started call
+	WaitSeconds ByPriority[float64] `json:"async_queue_wait_seconds"` // time that they waited before it
 }
 
-// Counters are the Counts of one member, while it counts.
+// Counters are the live Counts of one member.
 type Counters struct {
 	Events, Outputs, DeadLetters, Late, Forced, Dropped, Duplicates atomic.Uint64
 	Approximate, Spilled                                            atomic.Uint64
@@ -65,7 +65,7 @@ type Counters struct {
 	QueueCounters
 }
 
-// ModelCounters are the ModelCounts of one member. Batches that members share are counted by the model.
+// ModelCounters are the ModelCounts of one member. The model counts batches that members share.
 type ModelCounters struct {
 	ModelCalls, ModelRows atomic.Uint64
 	Elements              atomic.Uint64
@@ -121,8 +121,8 @@ func (s *QueueCounters) addTo(c *QueueCounts) {
 	}
 }
 
-// ByPriority are numbers of the priorities of events, high first. In JSON they have the
-// names of the priorities.
+// ByPriority holds a number for each event priority, high first. Its JSON form has the names of the
+// priorities.
 type ByPriority[T uint64 | int64 | float64] [3]T
 
 type named[T any] struct {

@@ -1,4 +1,5 @@
-// Package observe measures the phases of an event.
+// Package observe collects the metrics of a task: counts, lag, memory, and the time of events in
+// each phase, with traces and budgets.
 package observe
 
 import (
@@ -9,12 +10,12 @@ import (
 )
 
 const (
-	subBits = 4 // 16 buckets an octave: a quantile is at most 1/16 too high
+	subBits = 4 // 16 buckets per octave: a quantile is at most 1/16 too high
 	buckets = (64 - subBits) << subBits
 )
 
-// Histogram counts durations in logarithmic buckets. One goroutine may record
-// while others read. The zero value is empty.
+// Histogram counts durations in logarithmic buckets. One goroutine can record while others read.
+// The zero value is empty.
 type Histogram struct {
 	counts [buckets]atomic.Uint64
 	sum    atomic.Int64 // nanoseconds
@@ -35,7 +36,7 @@ func bucketOf(v uint64) int {
 	return (shift+1)<<subBits + int(v>>shift) - 1<<subBits
 }
 
-// upper is the largest duration of a bucket.
+// upper returns the largest duration of a bucket, in nanoseconds.
 func upper(bucket int) uint64 {
 	if bucket < 1<<subBits {
 		return uint64(bucket)
@@ -44,11 +45,11 @@ func upper(bucket int) uint64 {
 	return uint64(bucket-shift<<subBits+1)<<shift - 1
 }
 
-// tally counts durations for a Histogram, of which it needs no atomic addition for
-// each. One goroutine owns it. The zero value is empty.
+// tally collects durations for a Histogram, without an atomic addition for each. One goroutine owns
+// it. The zero value is empty.
 type tally struct {
 	counts  [buckets]uint32
-	touched []uint16 // buckets that are not empty
+	touched []uint16 // non-empty buckets
 	sum     int64    // nanoseconds
 }
 
@@ -63,7 +64,7 @@ func (t *tally) add(d time.Duration, n int) {
 	t.sum += int64(d) * int64(n)
 }
 
-// moveTo adds what was counted to h, and forgets it.
+// moveTo adds the counts to h and empties the tally.
 func (t *tally) moveTo(h *Histogram) {
 	for _, b := range t.touched {
 		h.counts[b].Add(uint64(t.counts[b]))
@@ -73,14 +74,14 @@ func (t *tally) moveTo(h *Histogram) {
 	t.touched, t.sum = t.touched[:0], 0
 }
 
-// Snapshot is a Histogram at one moment, or several added up.
+// Snapshot is the state of a Histogram at one moment, or the sum of several.
 type Snapshot struct {
 	Counts [buckets]uint64
 	Count  uint64
 	Sum    time.Duration
 }
 
-// Add counts what h holds.
+// Add adds the counts of h.
 func (s *Snapshot) Add(h *Histogram) {
 	for i := range h.counts {
 		n := h.counts[i].Load()
@@ -90,8 +91,8 @@ func (s *Snapshot) Add(h *Histogram) {
 	s.Sum += time.Duration(h.sum.Load())
 }
 
-// Quantile returns the duration that a share q, 0 to 1, of the events did not
-// exceed, at most 1/16 too high; 0 where there are none.
+// Quantile returns the duration that a share q (0 to 1) of the events did not exceed. The result is
+// at most 1/16 too high. It is 0 if there are no events.
 func (s *Snapshot) Quantile(q float64) time.Duration {
 	rank := uint64(q * float64(s.Count))
 	var seen uint64
@@ -103,8 +104,7 @@ func (s *Snapshot) Quantile(q float64) time.Duration {
 	return 0
 }
 
-// Each yields the upper bound of every bucket that is not empty, and how many
-// events are in it.
+// Each yields the upper bound and the count of every non-empty bucket.
 func (s *Snapshot) Each(yield func(upper time.Duration, n uint64) bool) {
 	for i, n := range s.Counts {
 		if n > 0 && !yield(time.Duration(upper(i)), n) {
@@ -113,16 +113,16 @@ func (s *Snapshot) Each(yield func(upper time.Duration, n uint64) bool) {
 	}
 }
 
-// Phase is a part of an event's way.
+// Phase is a phase of the processing of an event.
 type Phase int
 
-// The phases, in order: T = queue + order + feature + model + emit + commit.
+// Phases in their order. The total is queue + order + feature + model + emit + commit.
 const (
-	Queue   Phase = iota // from its append to its reading; of a pipeline whose inputs are copied, with the copying
-	Order                // until its turn, where events of several source partitions are read in order
+	Queue   Phase = iota // from the append until the event is read; includes repartitioning
+	Order                // waiting for its turn, if several source partitions are read in time order
 	Feature              // decoding, features, expressions
-	Model                // calls of models
-	Emit                 // making the outputs
+	Model                // model calls
+	Emit                 // building the outputs
 	Commit               // until the outputs are durable
 	phaseCount
 )
@@ -130,7 +130,8 @@ const (
 // Phases lists every phase in order.
 var Phases = [...]Phase{Queue, Order, Feature, Model, Emit, Commit}
 
-// PhasesOf lists the phases of a pipeline in order: there is an Order if its events wait for their turn.
+// PhasesOf lists the phases of a pipeline in order. Order is a phase only if events wait for their
+// turn.
 func PhasesOf(ordered bool) []Phase {
 	return slices.DeleteFunc(slices.Clone(Phases[:]), func(p Phase) bool { return p == Order && !ordered })
 }
@@ -140,12 +141,12 @@ func (h Phase) String() string {
 	return [...]string{"queue", "order", "feature", "model", "emit", "commit"}[h]
 }
 
-// Latency holds a histogram for every phase of one member, and one of all together.
+// Latency holds one histogram for each phase of a member, and one for the total.
 type Latency struct {
 	phases [phaseCount]Histogram
 	whole  Histogram
 
-	queue, order, together tally // what a Way adds to these
+	queue, order, together tally // collected by a Way for the histograms
 }
 
 // Record adds n events that spent d in phase.

@@ -19,13 +19,13 @@ type Lag struct {
 	Group     string        `json:"group"`
 	Topic     string        `json:"topic"`
 	Partition int32         `json:"partition"`
-	Committed stream.Offset `json:"committed"` // next offset that the group reads
+	Committed stream.Offset `json:"committed"` // next offset for the group to read
 	Next      stream.Offset `json:"next"`      // next offset to be written
-	Records   int64         `json:"records"`   // from the oldest one that is not committed to Next; 0 where all are
-	Seconds   float64       `json:"seconds"`   // since that one was appended; 0 where there is none
+	Records   int64         `json:"records"`   // from the oldest uncommitted record to Next; 0 if all are committed
+	Seconds   float64       `json:"seconds"`   // since the append of that record; 0 if all are committed
 }
 
-// Age returns the lag's seconds.
+// Age returns Seconds as a duration.
 func (l Lag) Age() time.Duration { return time.Duration(l.Seconds * float64(time.Second)) }
 
 // Name returns the partition as topic/partition.
@@ -34,8 +34,8 @@ func (l Lag) Name() string { return fmt.Sprintf("%s/%d", l.Topic, l.Partition) }
 // Read is a consumer group and a topic that it reads.
 type Read struct{ Group, Topic string }
 
-// LagSource is what a LagMeter asks of a log; every stream.Inspector that is a
-// stream.Log is one. It must be safe for concurrent use.
+// LagSource is the part of a log that a LagMeter uses. Every stream.Log that is a stream.Inspector
+// implements it. It must be safe for concurrent use.
 type LagSource interface {
 	Topics(ctx context.Context) ([]stream.Topic, error)
 	Offsets(ctx context.Context, p stream.Partition) (first, next stream.Offset, err error)
@@ -44,47 +44,45 @@ type LagSource interface {
 }
 
 const (
-	lagAtOnce = 8  // partitions asked about at once
-	endsMost  = 64 // kept of a partition
+	lagAtOnce = 8  // concurrent queries of partitions
+	endsMost  = 64 // looks kept per partition
 )
 
-// LagMeter measures lag. The zero value is ready; it is safe for concurrent use.
+// LagMeter measures lag. The zero value is ready to use. It is safe for concurrent use.
 //
-// How old a record is says its time, if that is the time of its append. It is
-// not where a pipeline wrote the record, whose time is then the event's, or a
-// producer whose clock is wrong. So the meter remembers where partitions ended
-// when it looked: a record was appended after the last look that did not find
-// it and before the first one that did, whatever its time says. Who measures
-// every second therefore knows the age of what came meanwhile to a second, or
-// for old records to a small part of their age, since the looks that are
-// remembered are the rarer the older they are.
+// The time of a record gives its age only if it is the time of its append. A record of a pipeline
+// has the time of its event instead, and the clock of a producer can be wrong. The meter therefore
+// remembers the ends of partitions at earlier looks. A record was appended after the last look
+// without it and before the first look with it, whatever its own time is. With a measurement every
+// second, the age of new records is known to a second. The ages of old records are known to a small
+// fraction, because the meter keeps fewer looks the older they are.
 type LagMeter struct {
-	mu     sync.Mutex                  // guards what follows
-	ends   map[stream.Partition][]look // oldest first, at most endsMost
+	mu     sync.Mutex                  // guards the fields below
+	ends   map[stream.Partition][]look // oldest look first, at most endsMost
 	oldest map[shareOf]oldest
 }
 
-// look is where a partition ended at a moment between two.
+// look is the end of a partition at some moment between asked and answered.
 type look struct {
 	asked, answered time.Time
 	next            stream.Offset
 }
 
-// shareOf names what a group has of a partition.
+// shareOf identifies a group and a partition that it reads.
 type shareOf struct {
 	group     string
 	partition stream.Partition
 }
 
-// oldest is the first record from an offset on, which need not be read again
-// while the group stands still.
+// oldest is the first record at or after an offset. It need not be read again while the group
+// commits nothing.
 type oldest struct {
 	from, offset stream.Offset
 	time         time.Time
 }
 
-// Measure returns the lag in every partition of what is read, the worst first.
-// It asks about a few partitions at once, and reads at most one record of each.
+// Measure returns the lag of the given reads in every partition, the largest first. It queries a
+// few partitions at the same time, and reads at most one record of each.
 func (m *LagMeter) Measure(ctx context.Context, log LagSource, reads ...Read) ([]Lag, error) {
 	topics, err := log.Topics(ctx)
 	if err != nil {
@@ -100,7 +98,7 @@ func (m *LagMeter) Measure(ctx context.Context, log LagSource, reads ...Read) ([
 			list = append(list, Lag{Group: read.Group, Topic: read.Topic, Partition: p})
 		}
 	}
-	appended := make([]time.Time, len(list)) // of the oldest records
+	appended := make([]time.Time, len(list)) // append times of the oldest uncommitted records
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(lagAtOnce)
 	for i := range list {
@@ -125,15 +123,15 @@ func (m *LagMeter) Measure(ctx context.Context, log LagSource, reads ...Read) ([
 	return list, nil
 }
 
-// CompareLags compares two lags: the worst is first.
+// CompareLags orders lags by size, the largest first.
 func CompareLags(a, b Lag) int {
 	return cmp.Or(cmp.Compare(b.Seconds, a.Seconds), cmp.Compare(b.Records, a.Records),
 		cmp.Compare(a.Group, b.Group), cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
 }
 
-// measure fills in the lag in one partition but for its seconds, and returns when
-// the oldest record was appended. It asks for the end before what is
-// committed, so that what is processed meanwhile does not count.
+// measure sets the lag in one partition except Seconds, and returns the append time of the oldest
+// uncommitted record. It reads the end before the committed offset, so that records processed
+// meanwhile do not count.
 func (m *LagMeter) measure(ctx context.Context, log LagSource, l *Lag) (time.Time, error) {
 	p := stream.Partition{Topic: l.Topic, Index: l.Partition}
 	asked := time.Now()
@@ -155,7 +153,7 @@ func (m *LagMeter) measure(ctx context.Context, log LagSource, l *Lag) (time.Tim
 		if err != nil {
 			return time.Time{}, err
 		}
-		if !found || r.Offset >= next { // nothing but what is no record
+		if !found || r.Offset >= next { // the remaining offsets have no records
 			return time.Time{}, nil
 		}
 		o = oldest{l.Committed, r.Offset, r.Time}
@@ -165,7 +163,7 @@ func (m *LagMeter) measure(ctx context.Context, log LagSource, l *Lag) (time.Tim
 	return m.appended(p, o), nil
 }
 
-// known returns the first record from an offset on, where it was read before.
+// known returns the first record at or after an offset, if it was read before.
 func (m *LagMeter) known(share shareOf, from stream.Offset) (oldest, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -182,8 +180,8 @@ func (m *LagMeter) remember(share shareOf, o oldest) {
 	m.oldest[share] = o
 }
 
-// saw notes where p ends. Of looks that found the same end the first and the
-// last are kept.
+// saw stores a look at the end of p. It keeps the first and the last of the looks that found the
+// same end.
 func (m *LagMeter) saw(p stream.Partition, l look) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -193,9 +191,9 @@ func (m *LagMeter) saw(p stream.Partition, l look) {
 	ends := m.ends[p]
 	n := len(ends)
 	switch {
-	case n > 0 && l.asked.Before(ends[n-1].asked): // who looked later was faster
+	case n > 0 && l.asked.Before(ends[n-1].asked): // a later look was faster
 		return
-	case n > 0 && l.next < ends[n-1].next: // another topic of that name
+	case n > 0 && l.next < ends[n-1].next: // the topic was replaced by another one of its name
 		ends = nil
 	case n > 1 && l.next == ends[n-1].next && l.next == ends[n-2].next:
 		ends = ends[:n-1]
@@ -205,8 +203,7 @@ func (m *LagMeter) saw(p stream.Partition, l look) {
 	m.ends[p] = append(ends, l)
 }
 
-// forget leaves out the look that is missed least: whose neighbours are closest
-// for their age.
+// forget removes the least useful look: the one with the closest neighbours relative to its age.
 func forget(ends []look, now time.Time) []look {
 	least, gapLeast := 1, math.Inf(1)
 	for i := 1; i < len(ends)-1; i++ {
@@ -218,8 +215,8 @@ func forget(ends []look, now time.Time) []look {
 	return slices.Delete(ends, least, least+1)
 }
 
-// appended returns when a record of p was appended: its time, as far as that
-// agrees with when p was seen without and with it.
+// appended returns the append time of a record of p. It is the record's time, limited to the
+// interval between the looks without and with the record.
 func (m *LagMeter) appended(p stream.Partition, o oldest) time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()

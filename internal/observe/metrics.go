@@ -7,38 +7,37 @@ import (
 	"time"
 )
 
-// Member is what one member of a task counts, holds and measures. It has one writer.
+// Member holds the counts, gauges and latencies of one member of a task. It has one writer.
 type Member struct {
 	Counters
 	Gauges
 
-	Generations sync.Map // partition (int32) that the member has -> number of its generation (uint64)
+	Generations sync.Map // partition of the member (int32) -> number of its generation (uint64)
 
 	Latency Latency
 	Trace   Trace
-	cases   []caseMember // by the case of a route that events took
+	cases   []caseMember // by route case
 
-	Budget Budget                    // of each event, set before there are any
-	Missed [phaseCount]atomic.Uint64 // events over it, by the culprit
-	Tracer *Tracer                   // makes spans of events; nil is none
+	Budget Budget                    // for each event; set before the first one
+	Missed [phaseCount]atomic.Uint64 // events over the budget, by culprit
+	Tracer *Tracer                   // makes spans of events; nil makes none
 }
 
-// caseMember is what events took that took a case of a route.
+// caseMember holds the times of events that took one case of a route.
 type caseMember struct {
 	whole  Histogram
-	limit  time.Duration // set before there are events; 0 is the budget's
+	limit  time.Duration // set before the first event; 0 uses the budget
 	missed atomic.Uint64 // events over the limit
 }
 
-// Metrics are the counters and latencies of a task. They may be read at any
-// time.
+// Metrics are the counters and latencies of a task. They can be read at any time.
 type Metrics struct {
 	members []*Member
 	cases   []string
 	ordered bool
 }
 
-// NewMetrics returns metrics for a number of members, all zero.
+// NewMetrics returns metrics for a number of members. All values are zero.
 func NewMetrics(members int) *Metrics {
 	m := &Metrics{}
 	for range members {
@@ -47,17 +46,17 @@ func NewMetrics(members int) *Metrics {
 	return m
 }
 
-// Member returns what member i counts.
+// Member returns the metrics of member i.
 func (m *Metrics) Member(i int) *Member { return m.members[i] }
 
-// SetOrdered says that events wait for their turn in the order of several source partitions. It is
-// called before the task runs.
+// SetOrdered declares that events wait for their turn in the time order of several source
+// partitions. Call it before the task runs.
 func (m *Metrics) SetOrdered() { m.ordered = true }
 
-// Phases lists the phases that events have.
+// Phases lists the phases of the task's events.
 func (m *Metrics) Phases() []Phase { return PhasesOf(m.ordered) }
 
-// Counts adds up the members.
+// Counts returns the sum over all members.
 func (m *Metrics) Counts() Counts {
 	var c Counts
 	for _, s := range m.members {
@@ -66,9 +65,8 @@ func (m *Metrics) Counts() Counts {
 	return c
 }
 
-// SetCases measures events apart by the case of a route that they take, see
-// Way.Case. Those of a case with a limit are compared with it, and not with the
-// budget. It is called before the task runs.
+// SetCases turns on separate measurements for the cases of a route; see Way.Case. Events of a case
+// with a limit are compared with that limit instead of the budget. Call it before the task runs.
 func (m *Metrics) SetCases(names []string, limits []time.Duration) {
 	m.cases = names
 	for _, s := range m.members {
@@ -79,10 +77,10 @@ func (m *Metrics) SetCases(names []string, limits []time.Duration) {
 	}
 }
 
-// Cases are the names of SetCases.
+// Cases returns the names given to SetCases.
 func (m *Metrics) Cases() []string { return m.cases }
 
-// Case adds up the times of events that took the case of an index, as Whole.
+// Case returns the distribution of the time of events that took case i, measured as in Whole.
 func (m *Metrics) Case(i int) *Snapshot {
 	var sum Snapshot
 	for _, s := range m.members {
@@ -91,8 +89,8 @@ func (m *Metrics) Case(i int) *Snapshot {
 	return &sum
 }
 
-// CaseMissed returns the limit of the case of an index, and how many of its events
-// took longer; 0 is none.
+// CaseMissed returns the limit of case i, and how many of its events took longer. A limit of 0
+// means that the case has none.
 func (m *Metrics) CaseMissed(i int) (limit time.Duration, missed uint64) {
 	for _, s := range m.members {
 		limit = s.cases[i].limit
@@ -101,7 +99,7 @@ func (m *Metrics) CaseMissed(i int) (limit time.Duration, missed uint64) {
 	return limit, missed
 }
 
-// Phase adds up the latencies of one phase over the members.
+// Phase returns the latencies of one phase, summed over the members.
 func (m *Metrics) Phase(phase Phase) *Snapshot {
 	var sum Snapshot
 	for _, s := range m.members {
@@ -110,8 +108,7 @@ func (m *Metrics) Phase(phase Phase) *Snapshot {
 	return &sum
 }
 
-// Generations returns the number of the generation of each partition that the
-// members have.
+// Generations returns the generation number of each partition that the members have.
 func (m *Metrics) Generations() map[int32]uint64 {
 	all := map[int32]uint64{}
 	for _, s := range m.members {
@@ -123,7 +120,7 @@ func (m *Metrics) Generations() map[int32]uint64 {
 	return all
 }
 
-// Timings returns the newest timings of all members, by their commit.
+// Timings returns the newest timings of all members, in the order of their commit.
 func (m *Metrics) Timings() []Timing {
 	var list []Timing
 	for _, s := range m.members {

@@ -11,55 +11,54 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Span is a part of a trace, as OpenTelemetry has them.
+// Span is a span of a trace, as in OpenTelemetry.
 type Span struct {
 	Context
-	Parent     [8]byte // zero is none
+	Parent     [8]byte // zero if the span has no parent
 	Name       string
-	Consumer   bool // it begins with a record of a log
+	Consumer   bool // the span starts with a record of a log
 	Start, End time.Time
 	Attributes []Attribute
-	Links      []Context // of a batch: the events in it
+	Links      []Context // for a batch: the events in it
 }
 
-// Attribute is what is known of a span: Text or, where that is empty, Number.
+// Attribute is an attribute of a span. Its value is Text or, if Text is empty, Number.
 type Attribute struct {
 	Key    string
 	Text   string
 	Number int64
 }
 
-// DefaultShare of the events that come without a trace is traced.
+// DefaultShare is the share of events without a trace that get spans.
 const DefaultShare = 0.1
 
-// Tracer makes spans of some events of a pipeline: of those that come with a
-// trace that is recorded, and of a share of those that come without a trace. An
-// event has a span, with one below it for each phase; events that were computed
-// together are linked by the span of their batch. Which events and which ids is
-// decided by their positions.
+// Tracer makes spans of some events of a pipeline: of all events that arrive with a sampled trace,
+// and of a share of the events without a trace. Each event gets a span with one child span per
+// phase. Events that were computed together are linked by the span of their batch. The selection of
+// events and the ids depend only on the events' positions.
 type Tracer struct {
 	Pipeline string
-	Share    float64      // 0 to 1
-	Add      func([]Span) // takes the spans of a step, of several members at once; it must not block
+	Share    float64      // from 0 to 1
+	Add      func([]Span) // receives the spans of a transaction; several members may call it at once; it must not block
 }
 
-// SetTracer makes spans of events. It is called before the task runs; nil is none.
+// SetTracer sets the tracer of all members; nil turns tracing off. Call it before the task runs.
 func (m *Metrics) SetTracer(t *Tracer) {
 	for _, s := range m.members {
 		s.Tracer = t
 	}
 }
 
-// traced is an event of a Way that has spans.
+// traced is an event of a Way that gets spans.
 type traced struct {
-	event  int32 // of Way.events
+	event  int32 // index in Way.events
 	offset stream.Offset
 	Context
 	parent [8]byte
 	turn   Turn
 }
 
-// context returns the span of an event, and the one above it, where it has one.
+// context returns the span of an event, and its parent if it has one.
 func (t *Tracer) context(r *stream.Record) (c Context, parent [8]byte, ok bool) {
 	for i := range r.Headers {
 		if r.Headers[i].Key != header.TraceParent {
@@ -76,17 +75,17 @@ func (t *Tracer) context(r *stream.Record) (c Context, parent [8]byte, ok bool) 
 	return Context{Trace: traceOf(t.Pipeline, r), Span: spanOf(t.Pipeline, r), Sampled: true}, parent, true
 }
 
-// trace notes an event that has spans: the newest one of w.
+// trace marks the newest event of w for tracing, if the tracer selects it.
 func (w *Way) trace(t *Tracer, r *stream.Record, turn Turn) {
 	if c, parent, ok := t.context(r); ok {
 		w.traced = append(w.traced, traced{int32(len(w.events) - 1), r.Offset, c, parent, turn})
 	}
 }
 
-// spans returns those of the events that are noted, which are durable.
+// spans returns the spans of the marked events, which are now durable.
 func (w *Way) spans(t *Tracer) []Span {
 	var list []Span
-	batch := -1 // in list, of the events before
+	batch := -1 // index in list of the batch span of the previous events
 	for _, e := range w.traced {
 		p := &w.timings[w.events[e.event].timing]
 		if batch < 0 || !list[batch].Start.Equal(p.Begun) {
@@ -99,8 +98,8 @@ func (w *Way) spans(t *Tracer) []Span {
 	return list
 }
 
-// batchSpan is the span of events that were computed together, in a trace of its
-// own that the first of them names.
+// batchSpan returns the span of events that were computed together. It has its own trace, with an
+// id derived from the first of them.
 func batchSpan(t *Tracer, first Context, p *Timing) Span {
 	c := first
 	binary.BigEndian.PutUint64(c.Trace[:8], ^binary.BigEndian.Uint64(first.Span[:])|1)
@@ -108,8 +107,8 @@ func batchSpan(t *Tracer, first Context, p *Timing) Span {
 	return Span{Context: c, Name: t.Pipeline + " batch", Start: p.Begun, End: p.Made}
 }
 
-// eventSpans are that of an event and those of its phases. Computing features and
-// calling models take turns: they are shown one after the other.
+// eventSpans returns the span of an event and those of its phases. Feature computation and model
+// calls alternate; the spans show them one after the other.
 func (w *Way) eventSpans(t *Tracer, e traced, p *Timing) []Span {
 	waited := &w.events[e.event]
 	begun := p.Begun.Add(-waited.queue - waited.order)
@@ -128,7 +127,7 @@ func (w *Way) eventSpans(t *Tracer, e traced, p *Timing) []Span {
 		Emit: {p.Made.Add(-p.Emit), p.Made}, Commit: {p.Made, p.Committed},
 	} {
 		c := e.Context
-		c.Span[0] ^= byte(phase + 1) // another one by phase
+		c.Span[0] ^= byte(phase + 1) // a different id for each phase
 		span := Span{Context: c, Parent: e.Span, Name: Phase(phase).String(), Start: times[0], End: times[1]}
 		if Phase(phase) == Order && !e.turn.Ordered {
 			continue

@@ -6,44 +6,44 @@ import (
 	"time"
 )
 
-// traceMax is how many timings a member keeps.
+// traceMax is the number of timings that a member keeps.
 const traceMax = 4096
 
-// TurnsMax bounds the elements of Turns of all timings that a member keeps, or a directory.
+// TurnsMax limits the total number of elements of Turns in the timings of a member or a directory.
 const TurnsMax = 1 << 16
 
-// Timing is how events that were computed together came through: those of one
-// partition, with offsets from First up to Next.
+// Timing is the timing of events that were computed together. They are from one partition, with
+// offsets from First to Next-1.
 type Timing struct {
 	Topic       string
 	Partition   int32
 	First, Next int64
 
-	Begun     time.Time     // when their chunk was taken up
-	Feature   time.Duration // decoding, features and expressions, of the whole chunk
-	Model     time.Duration // model calls, likewise
-	Emit      time.Duration // making outputs, likewise
-	Made      time.Time     // when the chunk was ready to be committed
-	Committed time.Time     // when its step was durable
+	Begun     time.Time     // start of the computation of their chunk
+	Feature   time.Duration // decoding, features and expressions; of the whole chunk
+	Model     time.Duration // model calls; of the whole chunk
+	Emit      time.Duration // building outputs; of the whole chunk
+	Made      time.Time     // when the chunk was ready to commit
+	Committed time.Time     // when its transaction was durable
 
 	Ordered bool  // events of the pipeline wait for their turn
-	Turns   Turns // how they did
+	Turns   Turns // how long they waited
 
 	events int
 }
 
-// Turns are how events that were computed together waited for their turn, in the order of their
-// offsets. Nil is not known.
+// Turns describe how long events that were computed together waited for their turn, in the order of
+// their offsets. nil means unknown.
 type Turns []Waited
 
-// Waited is how events waited for their turn, one after the other, up to an offset.
+// Waited is the waiting time of consecutive events with offsets below Next.
 type Waited struct {
 	Next  int64         `json:"next"`
 	Order time.Duration `json:"order_ns"`
-	For   string        `json:"waited_for,omitempty"` // what they waited for last: a source partition, or a stage
+	For   string        `json:"waited_for,omitempty"` // the source partition or stage that they waited for last
 }
 
-// At returns how the event at an offset waited, and whether that is known.
+// At returns the waiting time of the event at an offset. The bool is false if it is unknown.
 func (list Turns) At(offset int64) (Waited, bool) {
 	i := slices.IndexFunc(list, func(w Waited) bool { return offset < w.Next })
 	if i < 0 {
@@ -52,7 +52,7 @@ func (list Turns) At(offset int64) (Waited, bool) {
 	return list[i], true
 }
 
-// add notes the event before the offset next.
+// add adds the waiting time of the event just before the offset next.
 func (list *Turns) add(next int64, turn Turn) {
 	if last := len(*list) - 1; last >= 0 && (*list)[last].Order == turn.Waited && (*list)[last].For == turn.For {
 		(*list)[last].Next = next
@@ -61,18 +61,17 @@ func (list *Turns) add(next int64, turn Turn) {
 	*list = append(*list, Waited{next, turn.Waited, turn.For})
 }
 
-// Has reports whether an event is one of the events.
+// Has reports whether the event at an offset is one of the timing's events.
 func (p *Timing) Has(topic string, partition int32, offset int64) bool {
 	return p.Topic == topic && p.Partition == partition && offset >= p.First && offset < p.Next
 }
 
-// Trace keeps the newest timings of a member: what they cost is per chunk, not
-// per event. How events waited for their turn is per event: the oldest timings lose that
-// first. The zero value is empty.
+// Trace keeps the newest timings of a member. A timing takes memory per chunk, not per event,
+// except for Turns. The oldest timings lose their Turns first. The zero value is empty.
 type Trace struct {
 	mu    sync.Mutex // guards all fields
 	ring  []Timing
-	next  int // the oldest, once the ring is full
+	next  int // index of the oldest timing, once the ring is full
 	turns int // elements of all Turns
 }
 
@@ -97,7 +96,7 @@ func (t *Trace) Add(timings ...Timing) {
 	}
 }
 
-// all returns what the trace has, in no order.
+// all returns all timings, in no particular order.
 func (t *Trace) all() []Timing {
 	t.mu.Lock()
 	defer t.mu.Unlock()

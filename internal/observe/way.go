@@ -7,37 +7,36 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Way notes how the events of a step come through, until the step is durable. One
+// Way collects the timing of the events of a transaction until the transaction is durable. One
 // goroutine owns it. The zero value is empty.
 type Way struct {
-	Case     int    // that the next events took of the route that is measured, from 1; 0 is none
-	chunk    Timing // times of the chunk that is being noted
-	begun    int64  // of it, nanoseconds
-	from, at int    // its first timing, and that of its newest event
+	Case     int    // case of the measured route that the next events take, from 1; 0 means no case
+	chunk    Timing // times of the current chunk
+	begun    int64  // start of the chunk, in nanoseconds
+	from, at int    // index of the chunk's first timing, and of the newest event's timing
 	timings  []Timing
 	events   []passed
 	traced   []traced
 }
 
-// passed is events of a timing, one after the other, that all waited as long to
-// be read and for their turn.
+// passed is a group of consecutive events of a timing with the same waiting times.
 type passed struct {
 	queue, order time.Duration
 	timing, n    int32
 	way          int // the case, from 1
 }
 
-// Turn is how an event waited for its turn in the order of several source partitions. The zero
-// value is an event that did not.
+// Turn describes how an event waited for its turn in the time order of several source partitions.
+// The zero value is an event that did not wait.
 type Turn struct {
 	Ordered  bool          // events of the pipeline wait for their turn
-	Appended int64         // when the source has it from, microseconds; 0 is not known
-	Waited   time.Duration // after it was read
-	For      string        // what it waited for last: a source partition, or a stage
+	Appended int64         // append time in the source, in microseconds; 0 is unknown
+	Waited   time.Duration // waiting time after it was read
+	For      string        // the source partition or stage that it waited for last
 }
 
-// Chunk begins the events of a chunk, which all have its times: Begun, Feature,
-// Model, Emit and Made of p. There are n.
+// Chunk starts a chunk of n events. All of them have the chunk's times, which are Begun, Feature,
+// Model, Emit and Made of p.
 func (w *Way) Chunk(s *Member, p Timing, n int) {
 	w.chunk, w.begun, w.from, w.at = p, p.Begun.UnixNano(), len(w.timings), len(w.timings)
 	s.Latency.Record(Feature, p.Feature, n)
@@ -45,8 +44,8 @@ func (w *Way) Chunk(s *Member, p Timing, n int) {
 	s.Latency.Record(Emit, p.Emit, n)
 }
 
-// Event notes an event of the chunk. The time of what a pipeline wrote does not
-// say when it was appended: without a Turn that does, it is measured from its reading.
+// Event adds an event of the chunk. If a pipeline wrote the record, its time is not the time of its
+// append. Unless the turn has the append time, such an event is measured from when it was read.
 func (w *Way) Event(s *Member, r *stream.Record, turn Turn) {
 	if w.at == len(w.timings) || w.timings[w.at].Partition != r.Partition.Index {
 		w.pass(r, turn.Ordered)
@@ -59,7 +58,7 @@ func (w *Way) Event(s *Member, r *stream.Record, turn Turn) {
 		e.queue = max(0, time.Duration(w.begun-turn.Appended*1000)-turn.Waited)
 		s.Latency.queue.add(e.queue, 1)
 	case !header.Written(r.Headers):
-		e.queue = time.Duration(max(0, w.begun-r.Time.UnixNano())) // which costs less than Sub
+		e.queue = time.Duration(max(0, w.begun-r.Time.UnixNano())) // cheaper than Sub
 		s.Latency.queue.add(e.queue, 1)
 	}
 	if turn.Ordered {
@@ -76,18 +75,19 @@ func (w *Way) Event(s *Member, r *stream.Record, turn Turn) {
 	}
 }
 
-// like reports whether events waited alike.
+// like reports whether two groups have the same waiting times.
 func (e *passed) like(o *passed) bool {
 	return e.queue == o.queue && e.order == o.order && e.timing == o.timing && e.way == o.way
 }
 
-// Queued notes an event that the chunk goes on with, in place of Event, and that
-// is not one of its n: it was first computed at a time, and was queued then. All
-// the time since is its model's. What it waited before, for its turn too, is its queue's.
+// Queued is called instead of Event for an event that continues after the async queue. The event is
+// not one of the chunk's n. It was first computed, and then queued, at the time since. The time
+// from then on counts for its model phase. All earlier waiting, including for its turn, counts for
+// its queue phase.
 func (w *Way) Queued(s *Member, r *stream.Record, turn Turn, since time.Time) {
 	chunk, begun := w.chunk, w.begun
 	w.chunk.Begun, w.chunk.Model, w.begun = since, chunk.Model+max(0, chunk.Begun.Sub(since)), since.UnixNano()
-	w.from, w.at = len(w.timings), len(w.timings) // one of its own
+	w.from, w.at = len(w.timings), len(w.timings) // a chunk of its own
 	s.Latency.Record(Feature, w.chunk.Feature, 1)
 	s.Latency.Record(Model, w.chunk.Model, 1)
 	s.Latency.Record(Emit, w.chunk.Emit, 1)
@@ -96,7 +96,7 @@ func (w *Way) Queued(s *Member, r *stream.Record, turn Turn, since time.Time) {
 	w.chunk, w.begun = chunk, begun
 }
 
-// pass finds the timing of a record's partition in the chunk, or begins it.
+// pass finds or adds the timing of a record's partition in the chunk.
 func (w *Way) pass(r *stream.Record, ordered bool) {
 	for w.at = w.from; w.at < len(w.timings); w.at++ {
 		if w.timings[w.at].Partition == r.Partition.Index {
@@ -108,7 +108,7 @@ func (w *Way) pass(r *stream.Record, ordered bool) {
 	w.timings = append(w.timings, p)
 }
 
-// Commit counts the events, whose step became durable at a time.
+// Commit records the events, after their transaction became durable at a time.
 func (w *Way) Commit(s *Member, at time.Time) {
 	for i := range w.timings {
 		p := &w.timings[i]
@@ -146,7 +146,7 @@ func (w *Way) Commit(s *Member, at time.Time) {
 	}
 }
 
-// Emptied returns w without events, with its memory.
+// Emptied returns an empty Way that reuses the memory of w.
 func (w *Way) Emptied() Way {
 	return Way{timings: w.timings[:0], events: w.events[:0], traced: w.traced[:0]}
 }

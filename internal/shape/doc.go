@@ -1,3 +1,3 @@
-// Package shape tests the shape of the repository: its folders, which package imports which, and the length of files
-// and functions. It has no code but tests; make lint runs them.
+// Package shape tests the structure of the repository: its folders, the imports between its
+// packages, and the length of files and functions. It contains only tests; make lint runs them.
 package shape

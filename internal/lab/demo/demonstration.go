@@ -22,7 +22,7 @@ import (
 	"github.com/afterbay/afterbay/internal/sys/term"
 )
 
-// Demonstration is the fraud example run once over generated payments.
+// Demonstration runs the fraud example once over generated payments.
 type Demonstration struct {
 	Dir         string
 	Events      int
@@ -39,7 +39,7 @@ type Demonstration struct {
 	meter   *term.Meter
 }
 
-// Run runs it, and prints a summary.
+// Run runs the demonstration and prints a summary.
 func (d *Demonstration) Run(ctx context.Context) (err error) {
 	d.ctx = ctx
 	if d.example, err = NewExample(d.Dir, FraudFiles()); err != nil {
@@ -66,8 +66,7 @@ func (d *Demonstration) Run(ctx context.Context) (err error) {
 	return d.summary(found)
 }
 
-// process appends the payments while the pipeline runs, and returns when all
-// were processed.
+// process appends the payments while the pipeline runs, and waits until all are processed.
 func (d *Demonstration) process() error {
 	if err := d.runner.CreateTopics(d.ctx, d.log); err != nil {
 		return err
@@ -121,17 +120,17 @@ func (d *Demonstration) watch(ctx context.Context) {
 	}
 }
 
-// outputs is what the topics of a pipeline hold.
+// outputs counts the records in the output topics of a pipeline.
 type outputs struct {
 	records   int
 	decisions map[string]int // by kind
 	dead      map[string]int // by stage
-	repeated  int            // outputs with an id that another one has
+	repeated  int            // outputs with the id of another output
 }
 
 var actionField = []byte(`"action":"`)
 
-// countOutputs reads what a pipeline wrote: the dead letters last.
+// countOutputs reads the output topics of a pipeline. The topic of dead letters must be the last.
 func countOutputs(ctx context.Context, directory inspect.Directory, topics []string) (*outputs, error) {
 	found := &outputs{decisions: map[string]int{}, dead: map[string]int{}}
 	for i, topic := range topics {
@@ -167,8 +166,8 @@ func total(counts map[string]int) (sum int) {
 	return sum
 }
 
-// summary prints what happened, and checks that each payment left exactly one
-// decision or dead letter.
+// summary prints the results, and checks that each payment produced exactly one decision or dead
+// letter.
 func (d *Demonstration) summary(found *outputs) error {
 	m := d.runner.Snapshot()
 	c := &m.Counts
@@ -207,7 +206,7 @@ look further:
 	return nil
 }
 
-// short writes a duration with three digits.
+// short formats a duration with three digits.
 func short(d time.Duration) string {
 	unit := time.Nanosecond
 	for d/unit >= 1000 {

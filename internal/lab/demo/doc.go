@@ -1,2 +1,3 @@
-// Package demo holds what the binary shows: generators of events, with the pipelines and models of examples/.
+// Package demo holds the examples in the binary: generators of events, with the pipelines and
+// models of examples/.
 package demo

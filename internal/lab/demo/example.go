@@ -14,7 +14,7 @@ import (
 	"github.com/afterbay/afterbay/internal/process"
 )
 
-// ModelName is the file of the model of the fraud example.
+// ModelName is the model file of the fraud example.
 const ModelName = "fraud.ubj"
 
 const (
@@ -22,7 +22,7 @@ const (
 	exampleTopic    = "transactions"
 )
 
-// Files are the pipeline file of an example and those of its model.
+// Files are the pipeline file of an example and its model files.
 type Files struct {
 	fs.FS
 	Model []string
@@ -37,8 +37,8 @@ type Example struct {
 	Files Files
 }
 
-// NewExample writes the example's files into a folder. One that is there is
-// replaced if an example made it.
+// NewExample writes the files of an example into a folder. It replaces an existing folder only if
+// an example created it.
 func NewExample(dir string, files Files) (*Example, error) {
 	e := &Example{dir, files}
 	entries, err := os.ReadDir(dir)
@@ -79,7 +79,7 @@ func (e *Example) Write() error {
 	return nil
 }
 
-// marker is a file that says that the folder may be removed.
+// marker returns the path of the file that marks the folder as safe to remove.
 func (e *Example) marker() string { return filepath.Join(e.Dir, ".afterbay-demo") }
 
 // Pipeline returns the path of the pipeline file.
@@ -101,14 +101,14 @@ func (e *Example) load(loader *process.Loader, o pipeline.Options) (*pipeline.Ru
 	return runner, nil
 }
 
-// payments returns NDJSON of generated card payments, and a function to call
-// when it was read or is not wanted any more.
+// payments returns generated card payments as NDJSON. The caller must call the returned function
+// after it has read or abandoned them.
 func payments(o fraud.Options) (io.Reader, func() error) {
 	reader, writer := io.Pipe()
 	done := make(chan error, 1)
 	go func() {
 		_, err := fraud.Generate(writer, o)
-		writer.CloseWithError(err) // nil is io.EOF
+		writer.CloseWithError(err) // a nil error becomes io.EOF
 		done <- err
 	}()
 	return reader, func() error {

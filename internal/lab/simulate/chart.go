@@ -6,11 +6,11 @@ import (
 	"github.com/afterbay/afterbay/internal/sys/plot"
 )
 
-// Drawing gathers what is drawn of a simulation, the lowest and the highest depth
-// of several ticks where there are many.
+// Drawing collects the points of a simulation's charts. For long simulations it keeps only the
+// lowest and the highest depth of several ticks.
 type Drawing struct {
 	options   *Options
-	grain     int // ticks that share two points
+	grain     int // ticks per two points
 	low, high plot.Point
 	depth     []plot.Point
 	backlog   []plot.Point
@@ -30,7 +30,7 @@ func (d *Drawing) Add(s *Sample) {
 	if s.Throttled {
 		end := at.X + d.options.Tick.Seconds()
 		last := len(d.bands) - 1
-		gap := float64(d.grain) * d.options.Tick.Seconds() / 2 // bands that are nearer than that are one
+		gap := float64(d.grain) * d.options.Tick.Seconds() / 2 // bands that are closer together are merged
 		if last >= 0 && at.X <= d.bands[last].To+gap {
 			d.bands[last].To = end
 		} else {
@@ -60,7 +60,7 @@ func (d *Drawing) Add(s *Sample) {
 	d.backlog = append(d.backlog, plot.Point{X: at.X, Y: float64(s.Backlog)})
 }
 
-// Charts draws the ticks and their result.
+// Charts returns charts of the ticks and their result.
 func (d *Drawing) Charts(r *Result) []plot.Chart {
 	o := d.options
 	title := fmt.Sprintf("queue of %d, marks %d/%d: peak %d, %s, %.0f %% throttled", o.Queue.Max, o.Queue.High, o.Queue.Low, r.PeakDepth, switches(r.Switches), 100*r.ThrottledShare())
@@ -74,7 +74,7 @@ func (d *Drawing) Charts(r *Result) []plot.Chart {
 	return charts
 }
 
-// GapCharts draws what gaps change.
+// GapCharts returns charts of the effect of gaps.
 func GapCharts(gaps []Gap) []plot.Chart {
 	charts := []plot.Chart{
 		{Title: "switches of the source, by how far the marks are apart", Y: "switches"},

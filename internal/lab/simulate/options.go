@@ -9,14 +9,14 @@ import (
 	"github.com/afterbay/afterbay/internal/control"
 )
 
-// Arrivals says how the events of a source come.
+// Arrivals is the arrival process of a source.
 type Arrivals int
 
-// The ways that events come.
+// Arrival processes.
 const (
-	Bernoulli Arrivals = iota // at most one a tick, by chance
-	Poisson                   // any number a tick, each independent of the others
-	Steady                    // evenly
+	Bernoulli Arrivals = iota // at most one per tick, at random
+	Poisson                   // any number per tick, all independent
+	Steady                    // at equal intervals
 )
 
 var arrivalNames = []string{"bernoulli", "poisson", "steady"}
@@ -24,7 +24,7 @@ var arrivalNames = []string{"bernoulli", "poisson", "steady"}
 // String returns bernoulli, poisson or steady.
 func (a Arrivals) String() string { return arrivalNames[a] }
 
-// ParseArrivals returns the arrivals of a name.
+// ParseArrivals returns the arrival process with a name. An unknown name is an error.
 func ParseArrivals(name string) (Arrivals, error) {
 	if at := slices.Index(arrivalNames, name); at >= 0 {
 		return Arrivals(at), nil
@@ -32,31 +32,31 @@ func ParseArrivals(name string) (Arrivals, error) {
 	return 0, fmt.Errorf("arrivals %q: there are bernoulli, poisson and steady", name)
 }
 
-// Burst lets a source rest at times. The zero value is a source that never does.
+// Burst makes a source pause repeatedly. The zero value is a source that never pauses.
 type Burst struct {
-	On, Off time.Duration // it goes on at its rate, then rests, over and over
-	Rest    float64       // events a second while it rests, at most
+	On, Off time.Duration // durations of full rate and of the pause, in turn
+	Rest    float64       // most events per second during the pause
 }
 
-// Service says how long a call takes. The zero value is 4 ms, always.
+// Service is the distribution of the duration of a call. The zero value is always 4 ms.
 type Service struct {
 	Kind     ServiceKind
-	From, To time.Duration   // To is of Uniform alone; From is 4 ms where it is 0 and not of Uniform
-	Measured []time.Duration // drawn from by chance
+	From, To time.Duration   // To is for Uniform only; a From of 0 is 4 ms, except for Uniform
+	Measured []time.Duration // drawn from at random
 }
 
-// ServiceKind is how the time of a call is drawn.
+// ServiceKind is the kind of distribution of a call's duration.
 type ServiceKind int
 
-// The kinds of service.
+// Kinds of service.
 const (
-	Fixed       ServiceKind = iota // From
-	Exponential                    // with the mean From
-	Uniform                        // between From and To
-	Measured                       // one of those measured
+	Fixed       ServiceKind = iota // always From
+	Exponential                    // exponential with mean From
+	Uniform                        // uniform between From and To
+	Measured                       // one of the measured durations
 )
 
-// Mean returns how long calls take on average.
+// Mean returns the mean duration of a call.
 func (s *Service) Mean() time.Duration {
 	switch s.Kind {
 	case Uniform:
@@ -71,7 +71,7 @@ func (s *Service) Mean() time.Duration {
 	return s.From
 }
 
-// draw returns how long a call takes. A fixed time draws nothing.
+// draw returns the duration of a call. A fixed duration uses no random number.
 func (s *Service) draw(r *random) time.Duration {
 	switch s.Kind {
 	case Exponential:
@@ -84,42 +84,41 @@ func (s *Service) draw(r *random) time.Duration {
 	return s.From
 }
 
-// Options say what is simulated. The zero value but for Peak is a worker that
-// takes 4 ms an event, behind a queue of 2,000, for 4,000 ticks of 1 ms.
+// Options configure a simulation. With only Peak set, one worker takes 4 ms per event behind a
+// queue of 2,000, for 4,000 ticks of 1 ms.
 type Options struct {
-	Ticks int           // 4,000 where 0; of a recorded source, up to its last event
-	Tick  time.Duration // 1 ms where 0
-	Seed  uint64        // of the random numbers
+	Ticks int           // 0 is 4,000 or, for a recorded source, up to its last event
+	Tick  time.Duration // 0 is 1 ms
+	Seed  uint64        // seed of the random numbers
 
 	Queue control.GateOptions
 
 	Arrivals  Arrivals
-	Peak      float64         // events a second of a source at full rate
-	Throttled float64         // events a second of a source that is throttled
-	Burst     Burst           // when the source rests
-	Recorded  []time.Duration // when events came, in order: instead of Arrivals, Peak and Burst
+	Peak      float64         // events per second at full rate
+	Throttled float64         // events per second while throttled
+	Burst     Burst           // pauses of the source
+	Recorded  []time.Duration // recorded arrival times, sorted; replaces Arrivals, Peak and Burst
 
-	// Backlog puts a log between source and queue: the source never slows down, what
-	// it sends waits in the log, and Throttled is how fast the queue reads it while
-	// it is throttled. At full rate it reads what there is, Poll at a time.
+	// Backlog puts a log between the source and the queue. The source then never slows down: its
+	// events wait in the log, and Throttled is the rate at which the throttled queue reads the log.
+	// At full rate the queue reads all available events, at most Poll at a time.
 	Backlog bool
-	Poll    int // 1,024 where 0
+	Poll    int // 0 is 1,024
 
 	Service Service
-	Workers int // that serve the queue side by side; 1 where 0
-	Batch   int // events of a call, at most; 1 where 0
+	Workers int // workers that serve the queue in parallel; 0 is 1
+	Batch   int // most events per call; 0 is 1
 
-	Every int // ticks from sample to sample; 250 where 0
+	Every int // ticks between samples; 0 is 250
 }
 
-// The most that is simulated, so that a slip of the finger ends.
+// Upper limits, so that a simulation with a mistyped number still ends.
 const (
 	ticksMax   = 100_000_000
 	workersMax = 10_000
 )
 
-// resolved returns the options with those that are 0 filled in, or all that is
-// wrong with them.
+// resolved returns the options with defaults in place of zeros, or all errors in them.
 func (o Options) resolved() (Options, error) {
 	var wrong []error
 	refuse := func(format string, args ...any) { wrong = append(wrong, fmt.Errorf(format, args...)) }
@@ -189,10 +188,9 @@ func (o *Options) fill() {
 	}
 }
 
-// Preset returns options with well-known figures: textbook is a source of twice
-// the worker's rate, which slows down to three fifths of it while it is
-// throttled; wide and equal have its marks at 195 and 5, and both at 100; fast
-// has a worker of 1.5 ms.
+// Preset returns options with well-known results. textbook has a source with twice the rate of the
+// worker, which slows down to three fifths of the worker's rate while throttled. wide sets its
+// marks to 195 and 5, and equal sets both to 100. fast has a worker that takes 1.5 ms.
 func Preset(name string) (Options, error) {
 	o := Options{
 		Ticks: 4000, Tick: time.Millisecond, Seed: 7, Queue: control.GateOptions{Max: 200, High: 150, Low: 50},

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// ParseRate reads events a second: a number, or one with a unit as in 500/s or
+// ParseRate parses a rate in events per second: a number, or a number with a unit such as 500/s or
 // 0.5/ms.
 func ParseRate(text string) (float64, error) {
 	number, unit, found := strings.Cut(text, "/")
@@ -25,8 +25,7 @@ func ParseRate(text string) (float64, error) {
 	return rate * scale, nil
 }
 
-// ParseService reads how long calls take: 4ms, exponential:4ms or
-// uniform:2ms-6ms.
+// ParseService parses the duration of calls: 4ms, exponential:4ms or uniform:2ms-6ms.
 func ParseService(text string) (Service, error) {
 	kind, value, found := strings.Cut(text, ":")
 	if !found {
@@ -51,10 +50,9 @@ func ParseService(text string) (Service, error) {
 	return s, err
 }
 
-// ReadTimes reads times, one a line, in order or not: numbers of milliseconds,
-// durations such as 4.1ms, or moments such as 2026-11-21T21:00:00.5Z, which count
-// from the first of them on. They are returned in order. Name is for error
-// messages.
+// ReadTimes reads times, one per line, and returns them sorted. A time is a number of milliseconds,
+// a duration such as 4.1ms, or a moment such as 2026-11-21T21:00:00.5Z. Moments count from the
+// first one. name is used in error messages.
 func ReadTimes(source io.Reader, name string) ([]time.Duration, error) {
 	var times []time.Duration
 	var epoch time.Time
@@ -94,7 +92,7 @@ func ReadTimes(source io.Reader, name string) ([]time.Duration, error) {
 	return times, nil
 }
 
-// timeMax is the longest duration that is read: a year.
+// timeMax is the longest duration that is accepted: a year.
 const timeMax = 365 * 24 * time.Hour
 
 func parseTime(text string) (took time.Duration, moment time.Time, ok bool) {
@@ -111,7 +109,7 @@ func parseTime(text string) (took time.Duration, moment time.Time, ok bool) {
 	return 0, moment, err == nil
 }
 
-// TimesOf reads the times of a file, as ReadTimes does.
+// TimesOf reads the times in a file; see ReadTimes.
 func TimesOf(path string) ([]time.Duration, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -121,7 +119,7 @@ func TimesOf(path string) ([]time.Duration, error) {
 	return ReadTimes(file, path)
 }
 
-// ParseBurst reads how long a source comes and how long it rests, such as 2s/8s.
+// ParseBurst parses the durations of full rate and pause, such as 2s/8s.
 func ParseBurst(text string) (b Burst, err error) {
 	on, off, _ := strings.Cut(text, "/")
 	if b.On, err = time.ParseDuration(on); err == nil {

@@ -9,48 +9,47 @@ import (
 	"github.com/afterbay/afterbay/internal/control"
 )
 
-// Load is what workers have to keep up with.
+// Load is the load that workers must handle.
 type Load struct {
-	Rate       float64       // events a second
-	Batch      int           // events of a call
-	BatchTime  time.Duration // that a call takes
-	Redundancy int           // times the workers that are needed; 1 where 0
-	Cores      int           // of a machine; a worker keeps one busy
+	Rate       float64       // events per second
+	Batch      int           // events per call
+	BatchTime  time.Duration // duration of a call
+	Redundancy int           // factor on the number of needed workers; 0 is 1
+	Cores      int           // cores per machine; a worker uses one
 }
 
-// Plan is what a load needs.
+// Plan is the resources that a load needs.
 type Plan struct {
 	Rate          float64 `json:"rate"`
-	PerWorker     float64 `json:"per_worker"` // events a second
+	PerWorker     float64 `json:"per_worker"` // events per second
 	Least         Staff   `json:"least"`
-	Redundant     Staff   `json:"redundant"`       // Least where redundancy is 1
-	Partitions    int     `json:"partitions"`      // at least: a partition has one worker
-	PartitionsFor int     `json:"partitions_grow"` // spread evenly over twice the workers, too
-	Cores         int     `json:"cores"`           // of a machine
+	Redundant     Staff   `json:"redundant"`       // equal to Least if the redundancy is 1
+	Partitions    int     `json:"partitions"`      // least number; a partition has one worker
+	PartitionsFor int     `json:"partitions_grow"` // number that also divides evenly among twice the workers
+	Cores         int     `json:"cores"`           // cores per machine
 	Machines      int     `json:"machines"`
-	OneMachine    bool    `json:"one_machine"` // is enough
+	OneMachine    bool    `json:"one_machine"` // one machine is enough
 }
 
-// Staff is a number of workers and how they fare.
+// Staff is a number of workers and the resulting utilisation and waits.
 type Staff struct {
 	Workers     int     `json:"workers"`
 	Utilisation float64 `json:"utilisation"` // share of the time that they are busy with full calls
-	// From the arrival of an event to its call, -1 where the queue grows for ever.
+	// Time from the arrival of an event to its call; -1 if the queue grows without limit.
 	WaitMeanMs float64 `json:"wait_mean_ms"`
 	WaitP99Ms  float64 `json:"wait_p99_ms"`
 }
 
-// The grain of the simulation that waits are taken from.
+// Resolution of the simulation that computes the waits.
 const (
-	planTicks = 25     // of a call
-	planCalls = 80_000 // that are simulated
-	planBatch = 8_192  // events of a call, at most
+	planTicks = 25     // ticks per call
+	planCalls = 80_000 // simulated calls
+	planBatch = 8_192  // most events per call
 )
 
-// Resolve says how many workers a load needs, and what its events wait. Waits are
-// simulated: events come independently of each other, and even shares of them go
-// to each worker, which calls as soon as it is free with what has come, a full
-// call at most.
+// Resolve returns how many workers a load needs, and how long its events wait. The waits come from
+// a simulation: events arrive independently and are divided evenly among the workers. A free worker
+// calls at once with the events that have arrived, at most a full call.
 func (l Load) Resolve() (Plan, error) {
 	l.Redundancy = max(l.Redundancy, 1)
 	if err := l.validate(); err != nil {
@@ -95,8 +94,8 @@ func (l *Load) validate() error {
 	return errors.Join(wrong...)
 }
 
-// need is how many workers would be busy all the time. What is a billionth above
-// a whole number is taken for that: rates are not known better.
+// need returns the number of workers that would be busy all the time. It rounds a result within a
+// billionth above a whole number down, because rates are not more precise than that.
 func (p *Plan) need() float64 {
 	need := p.Rate / p.PerWorker
 	if whole := math.Round(need); whole > 0 && math.Abs(need-whole) < 1e-9*whole {
@@ -105,7 +104,7 @@ func (p *Plan) need() float64 {
 	return need
 }
 
-// staff says how so many workers fare.
+// staff returns the utilisation and the waits for a number of workers.
 func (l *Load) staff(p *Plan, workers int) (Staff, error) {
 	s := Staff{Workers: workers, Utilisation: p.need() / float64(workers), WaitMeanMs: -1, WaitP99Ms: -1}
 	if s.Utilisation >= 1 {

@@ -7,15 +7,14 @@ const (
 	twisterShift = 397
 )
 
-// random is the Mersenne Twister (MT19937) as CPython's random.Random seeds and
-// reads it, so that a simulation can be compared with one in Python number by
-// number.
+// random is the Mersenne Twister (MT19937), with the seeding and output of CPython's random.Random.
+// A simulation can therefore be compared number by number with one in Python.
 type random struct {
 	words [twisterWords]uint32
 	at    int
 }
 
-// newRandom is random.Random(seed).
+// newRandom is CPython's random.Random(seed).
 func newRandom(seed uint64) *random {
 	key := []uint32{uint32(seed)}
 	if high := uint32(seed >> 32); high != 0 {
@@ -24,7 +23,7 @@ func newRandom(seed uint64) *random {
 	return keyedRandom(key)
 }
 
-// keyedRandom is init_by_array of the twister's authors.
+// keyedRandom is init_by_array of the reference implementation.
 func keyedRandom(key []uint32) *random {
 	r := &random{at: twisterWords}
 	w := &r.words
@@ -77,17 +76,17 @@ func (r *random) turn() {
 	r.at = 0
 }
 
-// float is a number of [0, 1) in steps of 2^-53: random.random().
+// float returns a number in [0, 1) in steps of 2^-53, as random.random() does.
 func (r *random) float() float64 {
 	a, b := r.uint32()>>5, r.uint32()>>6
 	return (float64(a)*(1<<26) + float64(b)) / (1 << 53)
 }
 
-// exponential is drawn with a mean of 1.
+// exponential returns an exponentially distributed number with mean 1.
 func (r *random) exponential() float64 { return -math.Log(1 - r.float()) }
 
-// poisson is drawn with a mean of at most poissonMax, from one number, so that
-// simulations that differ in what follows see the same arrivals.
+// poisson returns a Poisson-distributed number. The mean is at most poissonMax. It always uses one
+// random number, so that simulations with different later stages have the same arrivals.
 func (r *random) poisson(mean float64) int {
 	u := r.float()
 	share := math.Exp(-mean)
@@ -96,11 +95,11 @@ func (r *random) poisson(mean float64) int {
 		n++
 		share *= mean / float64(n)
 		if float64(n) > mean && sum+share == sum {
-			break // sum is as near to 1 as it gets
+			break // the sum cannot get closer to 1
 		}
 	}
 	return n
 }
 
-// poissonMax is a mean whose e^-mean is far from the smallest number.
+// poissonMax is a mean for which e^-mean is far above the smallest float64.
 const poissonMax = 500

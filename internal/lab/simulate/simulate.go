@@ -1,8 +1,7 @@
-// Package simulate tries a source, a bounded queue and what serves it in virtual
-// time, with the very gate that the engine runs: what happens when the source is
-// faster than a model, how deep the queue gets, how often the source is
-// switched, what waiting costs. The same options are the same figures on every
-// machine.
+// Package simulate simulates a source, a bounded queue and its workers in virtual time, with the
+// same gate as the engine. It shows what happens if the source is faster than a model: the depth of
+// the queue, how often the source is switched, and the cost of waiting. The same options give the
+// same results on every machine.
 package simulate
 
 import (
@@ -12,7 +11,7 @@ import (
 	"github.com/afterbay/afterbay/internal/control"
 )
 
-// Sample is how things stand at the end of a tick; counts are from the start on.
+// Sample is the state at the end of a tick. Counts are totals since the start.
 type Sample struct {
 	Tick      int  `json:"tick"` // from 0
 	Depth     int  `json:"depth"`
@@ -23,33 +22,33 @@ type Sample struct {
 	Dropped   int  `json:"dropped"`
 }
 
-// Result is what came of a simulation. Produced is always Scored, Dropped, Depth
-// and Backlog together.
+// Result is the result of a simulation. Produced is always the sum of Scored, Dropped, Depth and
+// Backlog.
 type Result struct {
 	Ticks          int      `json:"ticks"`
 	TickMs         float64  `json:"tick_ms"`
 	Produced       int      `json:"produced"`
 	Scored         int      `json:"scored"`          // taken out of the queue
-	Dropped        int      `json:"dropped"`         // had no room in the queue
-	Depth          int      `json:"depth"`           // of the queue, at the end
-	Backlog        int      `json:"backlog"`         // of the log, at the end
-	PeakDepth      int      `json:"peak_depth"`      // the most at the end of a tick
-	PeakBacklog    int      `json:"peak_backlog"`    // the most at the end of a tick
-	ThrottledTicks int      `json:"throttled_ticks"` // in which the source was throttled
-	Throttled      bool     `json:"throttled"`       // at the end
-	Switches       int      `json:"switches"`        // between full rate and throttled
-	WaitMeanMs     float64  `json:"wait_mean_ms"`    // from the source to the call, of events that were scored
+	Dropped        int      `json:"dropped"`         // dropped because the queue was full
+	Depth          int      `json:"depth"`           // depth of the queue at the end
+	Backlog        int      `json:"backlog"`         // events in the log at the end
+	PeakDepth      int      `json:"peak_depth"`      // maximum at the end of a tick
+	PeakBacklog    int      `json:"peak_backlog"`    // maximum at the end of a tick
+	ThrottledTicks int      `json:"throttled_ticks"` // ticks with a throttled source
+	Throttled      bool     `json:"throttled"`       // state at the end
+	Switches       int      `json:"switches"`        // switches between full rate and throttled
+	WaitMeanMs     float64  `json:"wait_mean_ms"`    // from the source to the call, of scored events
 	WaitP99Ms      float64  `json:"wait_p99_ms"`
-	Samples        []Sample `json:"samples"` // each Options.Every ticks, the first after so many
+	Samples        []Sample `json:"samples"` // every Options.Every ticks; the first after that many
 }
 
-// ThrottledShare returns the share of ticks in which the source was throttled.
+// ThrottledShare returns the share of ticks with a throttled source, from 0 to 1.
 func (r *Result) ThrottledShare() float64 { return float64(r.ThrottledTicks) / float64(r.Ticks) }
 
-// Run simulates. A tick goes: the gate looks at the depth that the tick before
-// left, the source sends at the rate that the gate allows, what has room enters
-// the queue, and workers that are free take their calls out of it. Where each is
-// not nil, it gets each tick; where that returns false, the simulation ends there.
+// Run runs a simulation. In each tick, the gate first reads the depth at the end of the previous
+// tick. The source then sends at the rate that the gate allows, and events enter the queue as far
+// as it has room. Free workers take their calls out of the queue. If each is not nil, it is called
+// after each tick; the simulation ends when it returns false.
 func Run(o Options, each func(Sample) bool) (Result, error) {
 	o, err := o.resolved()
 	if err != nil {
@@ -63,7 +62,7 @@ func Run(o Options, each func(Sample) bool) (Result, error) {
 	r := &run{
 		Options: o, gate: gate, busy: make([]time.Duration, o.Workers),
 		source:  source{options: &o, random: newRandom(o.Seed)},
-		service: keyedRandom([]uint32{uint32(o.Seed), uint32(o.Seed >> 32), 1}), // of its own, so that it changes no arrivals
+		service: keyedRandom([]uint32{uint32(o.Seed), uint32(o.Seed >> 32), 1}), // a separate generator, so that it does not change the arrivals
 		result:  Result{TickMs: milliseconds(o.Tick), Samples: []Sample{}},
 	}
 	for r.tick < o.Ticks {
@@ -79,25 +78,25 @@ func Run(o Options, each func(Sample) bool) (Result, error) {
 	return r.end(), nil
 }
 
-// run is a simulation under way.
+// run is a simulation in progress.
 type run struct {
 	Options
 	gate    *control.Gate
 	source  source
 	service *random
 	tick    int
-	credit  float64         // events that may be read although the gate is closed
-	busy    []time.Duration // until when each worker is
+	credit  float64         // events that may be read while the gate is closed
+	busy    []time.Duration // time until which each worker is busy
 	depth   int             // of the queue
 	backlog int             // of the log
-	queued  arrivals        // both, the oldest first
+	queued  arrivals        // events of the queue and the log, the oldest first
 	waits   waits
 	result  Result
 }
 
 func (r *run) now() time.Duration { return time.Duration(r.tick) * r.Tick }
 
-// at is virtual time as the gate takes it.
+// at converts virtual time for the gate.
 func at(now time.Duration) time.Time { return time.Unix(0, 0).Add(now) }
 
 func (r *run) step() Sample {
@@ -127,13 +126,13 @@ func (r *run) step() Sample {
 	}
 }
 
-// read moves events from the log into the queue, up to the high mark, and lets the
-// gate look after each poll, as a member does.
+// read moves events from the log into the queue, up to the high mark. As in a member, the gate
+// checks the depth after each poll.
 func (r *run) read() {
 	if r.gate.Throttled() {
 		r.credit += r.Throttled * r.Tick.Seconds()
 		n := min(r.backlog, r.Queue.Max-r.depth, int(r.credit))
-		r.credit = min(r.credit-float64(n), 1) // what was not there to read is not caught up on
+		r.credit = min(r.credit-float64(n), 1) // unused credit is not saved for later
 		r.move(n)
 		return
 	}
@@ -149,7 +148,7 @@ func (r *run) move(n int) {
 	r.depth += n
 }
 
-// serve gives each worker that is free a call.
+// serve gives each free worker a call.
 func (r *run) serve() {
 	for i := range r.busy {
 		if r.depth == 0 {
@@ -181,11 +180,11 @@ func (r *run) end() Result {
 type source struct {
 	options *Options
 	random  *random
-	credit  float64 // of an event that is not whole yet
-	sent    int     // of those that are recorded
+	credit  float64 // fraction of the next event
+	sent    int     // number of recorded events sent
 }
 
-// next returns how many events come in the tick from now on, at a rate a second.
+// next returns the number of events in the tick that starts now. rate is in events per second.
 func (s *source) next(now time.Duration, rate float64) int {
 	o := s.options
 	if o.Recorded != nil {
@@ -204,7 +203,7 @@ func (s *source) next(now time.Duration, rate float64) int {
 		return s.random.poisson(mean)
 	case Steady:
 		s.credit += mean
-		n := int(s.credit + 1e-9) // a thousand thousandths are one
+		n := int(s.credit + 1e-9) // a thousand thousandths must sum to one
 		s.credit -= float64(n)
 		return n
 	}

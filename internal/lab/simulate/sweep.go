@@ -2,7 +2,7 @@ package simulate
 
 import "github.com/afterbay/afterbay/internal/control"
 
-// Gap is what came of marks that are so far apart.
+// Gap is the result of a simulation with a distance between its marks.
 type Gap struct {
 	Gap            int `json:"gap"`
 	High           int `json:"high"`
@@ -14,8 +14,9 @@ type Gap struct {
 	Scored         int `json:"scored"`
 }
 
-// Sweep simulates with marks ever farther apart around the middle of those in the
-// options, from none to as far as the queue has room, in so many steps.
+// Sweep runs simulations with growing distances between the marks, centred on the marks of the
+// options. The distances go from 0 to the largest that fits in the queue, in the given number of
+// steps.
 func Sweep(o Options, steps int) ([]Gap, error) {
 	marks, err := o.Queue.Resolved()
 	if err != nil {
@@ -27,7 +28,7 @@ func Sweep(o Options, steps int) ([]Gap, error) {
 	for i := range steps + 1 {
 		half := widest * i / steps
 		if n := len(gaps); n > 0 && gaps[n-1].Gap == 2*half {
-			continue // there are fewer than so many
+			continue // fewer distances than steps: skip duplicates
 		}
 		o.Queue = control.GateOptions{Max: marks.Max, High: middle + half, Low: middle - half}
 		r, err := Run(o, nil)

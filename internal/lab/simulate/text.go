@@ -10,7 +10,7 @@ import (
 	"github.com/afterbay/afterbay/internal/sys/term"
 )
 
-// Write writes the result of a simulation for people.
+// Write writes the result of a simulation as text.
 func (r *Result) Write(out io.Writer, o *Options) {
 	fmt.Fprintf(out, "%s\n%d ticks of %v, seed %d\n\n", o.title(), r.Ticks, o.Tick, o.Seed)
 	fmt.Fprintf(out, "%9s %7s %-*s  %-9s %9s %9s %8s", "tick", "depth", barWidth, "", "source", "produced", "scored", "dropped")
@@ -33,7 +33,7 @@ func (r *Result) Write(out io.Writer, o *Options) {
 		r.PeakDepth, o.Queue.Max, r.ThrottledTicks, r.Ticks, 100*r.ThrottledShare(), switches(r.Switches), sourceState(r.Throttled), waited(r.WaitMeanMs), waited(r.WaitP99Ms))
 }
 
-// title says what is simulated.
+// title describes the simulation.
 func (o *Options) title() string {
 	source := fmt.Sprintf("%v source of %g/s", o.Arrivals, o.Peak)
 	if o.Recorded != nil {
@@ -59,7 +59,7 @@ func (o *Options) title() string {
 	return fmt.Sprintf("%s; queue of %d, marks %d and %d; %s, %s", source, o.Queue.Max, o.Queue.High, o.Queue.Low, term.Counted(o.Workers, "worker"), calls)
 }
 
-const barWidth = 40 // of the depth, in letters
+const barWidth = 40 // width of the depth bar, in characters
 
 func bar(depth, limit int) string {
 	filled := min(barWidth, (depth*barWidth+limit-1)/limit)
@@ -80,7 +80,7 @@ func switches(n int) string {
 	return fmt.Sprintf("%d switches", n)
 }
 
-// waited writes milliseconds, as a time to a thousandth of a millisecond.
+// waited formats milliseconds as a duration, rounded to a microsecond.
 func waited(ms float64) string {
 	return time.Duration(ms * float64(time.Millisecond)).Round(time.Microsecond).String()
 }
@@ -95,7 +95,7 @@ func WriteGaps(out io.Writer, gaps []Gap) error {
 	return table.Flush()
 }
 
-// Write writes the plan of a load for people.
+// Write writes the plan of a load as text.
 func (p *Plan) Write(out io.Writer, load *Load) {
 	fmt.Fprintf(out, "a worker     %.0f events/s: %d in calls of %v\n", p.PerWorker, load.Batch, load.BatchTime)
 	fmt.Fprintf(out, "workers      %d at least for %g events/s", p.Least.Workers, p.Rate)

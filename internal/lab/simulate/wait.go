@@ -1,9 +1,9 @@
 package simulate
 
-// arrivals are events by the tick that they came in, the oldest first.
+// arrivals counts waiting events by the tick of their arrival, the oldest first.
 type arrivals struct {
 	list []arrived
-	head int // of those that are left
+	head int // index of the oldest waiting events
 }
 
 type arrived struct{ tick, events int }
@@ -14,8 +14,8 @@ func (a *arrivals) add(tick, events int) {
 	}
 }
 
-// take removes the oldest events, and counts how long they waited. There have to
-// be so many.
+// take removes the oldest events and records how long they waited. There must be at least that
+// many.
 func (a *arrivals) take(tick, events int, w *waits) {
 	for events > 0 {
 		oldest := &a.list[a.head]
@@ -32,7 +32,7 @@ func (a *arrivals) take(tick, events int, w *waits) {
 	}
 }
 
-// waits counts events by the ticks that they waited.
+// waits counts events by the number of ticks that they waited.
 type waits struct {
 	events []int
 	total  int
@@ -46,7 +46,7 @@ func (w *waits) add(ticks, events int) {
 	w.total += events
 }
 
-// mean is 0 where nothing waited.
+// mean returns the mean wait in ticks, or 0 if there are no events.
 func (w *waits) mean() float64 {
 	sum := 0.0
 	for ticks, events := range w.events {
@@ -55,7 +55,7 @@ func (w *waits) mean() float64 {
 	return sum / float64(max(1, w.total))
 }
 
-// quantile is how many ticks a share of the events waited at most.
+// quantile returns the number of ticks that a share of the events did not exceed.
 func (w *waits) quantile(share float64) int {
 	count := 0
 	for ticks, events := range w.events {

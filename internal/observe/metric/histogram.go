@@ -14,19 +14,19 @@ import (
 type Times struct {
 	Count uint64
 	Sum   time.Duration
-	Each  iter.Seq2[time.Duration, uint64] // the upper bound of each bucket that is not empty, and its count
+	Each  iter.Seq2[time.Duration, uint64] // upper bound and count of each non-empty bucket
 }
 
-// histogram shows durations in classic and in native buckets: the library's
-// own constant histograms have one or the other.
+// histogram exports durations in both classic and native buckets. The constant histograms of the
+// Prometheus library have only one of them.
 type histogram struct {
 	desc   *prometheus.Desc
-	labels []*dto.LabelPair // by name
+	labels []*dto.LabelPair // sorted by name
 	times  Times
 }
 
 const (
-	schema        = 3    // native buckets grow by 2^(2^-3), 9 %
+	schema        = 3    // native buckets grow by a factor of 2^(2^-3), which is 9 %
 	zeroThreshold = 1e-9 // seconds
 )
 
@@ -41,8 +41,8 @@ var classicBounds = [...]time.Duration{
 // Desc implements prometheus.Metric.
 func (h *histogram) Desc() *prometheus.Desc { return h.desc }
 
-// Write implements prometheus.Metric. A bucket of Times is counted in
-// the bucket that its upper bound falls into.
+// Write implements prometheus.Metric. It counts a bucket of Times in the bucket that contains its
+// upper bound.
 func (h *histogram) Write(out *dto.Metric) error {
 	out.Label = h.labels
 	sum, count, schema, threshold := h.times.Sum.Seconds(), h.times.Count, int32(schema), float64(zeroThreshold)
@@ -66,7 +66,7 @@ func (h *histogram) Write(out *dto.Metric) error {
 		bound, cumulative := classicBounds[i].Seconds(), seen
 		shown.Bucket = append(shown.Bucket, &dto.Bucket{UpperBound: &bound, CumulativeCount: &cumulative})
 	}
-	if len(shown.PositiveSpan) == 0 { // what tells a native histogram from a classic one
+	if len(shown.PositiveSpan) == 0 { // distinguishes a native histogram from a classic one
 		shown.PositiveSpan = []*dto.BucketSpan{span(0, 0)}
 	}
 	out.Histogram = shown
@@ -77,8 +77,8 @@ func span(offset int32, length uint32) *dto.BucketSpan {
 	return &dto.BucketSpan{Offset: &offset, Length: &length}
 }
 
-// addNative counts n more in the native bucket of an index, which is the last
-// one or a later one.
+// addNative adds n to the native bucket at an index. The index must not be below that of the last
+// bucket.
 func addNative(h *dto.Histogram, index int32, n int64) {
 	next := int32(0) // index after the last bucket
 	var last, before int64

@@ -10,31 +10,31 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// List is all metrics of an S, a snapshot, by families: what /metrics shows, what a command
-// prints and what the reference page lists.
+// List is a list of the metrics of an S, a snapshot, in families. It is the source for /metrics,
+// for the output of commands and for the reference page.
 type List[S any] []Family[S]
 
-// Family is metrics of parts of an S that have the same labels.
+// Family is a set of metrics with the same labels, about parts of an S.
 type Family[S any] interface {
 	Described
 	show(out chan<- prometheus.Metric, s S)
 	print(out io.Writer, s S) error
 }
 
-// Each returns a family of Ts: each calls show with every T of an S, and with the values of
+// Each returns a family about the Ts of an S. each must call show with every T and the values of
 // its labels.
 func Each[S, T any](prefix string, labels []string, each func(s S, show func(of T, labels ...string)), rows ...Row[T]) Family[S] {
 	return &family[S, T]{NewTable(prefix, labels, rows...), labels, each}
 }
 
-// Titled is Each for a family whose columns have other heads than the names of labels.
+// Titled is Each for a family with column heads that differ from the names of its labels.
 func Titled[S, T any](prefix string, labels, heads []string, each func(s S, show func(of T, labels ...string)), rows ...Row[T]) Family[S] {
 	return &family[S, T]{NewTable(prefix, labels, rows...), heads, each}
 }
 
 type family[S, T any] struct {
 	*Table[T]
-	heads []string // of the columns of labels
+	heads []string // heads of the label columns
 	each  func(s S, show func(of T, labels ...string))
 }
 
@@ -42,7 +42,7 @@ func (f *family[S, T]) show(out chan<- prometheus.Metric, s S) {
 	f.each(s, func(of T, labels ...string) { f.Show(out, of, labels...) })
 }
 
-// print prints the columns below their heads, or nothing if S has no T.
+// print prints the columns as a table, or nothing if S has no T.
 func (f *family[S, T]) print(out io.Writer, s S) error {
 	if len(f.columns) == 0 {
 		return nil
@@ -66,21 +66,21 @@ func (f *family[S, T]) print(out io.Writer, s S) error {
 	return table.Flush()
 }
 
-// In has the row printed too, as a whole number in a column.
+// In also prints the row, as a whole number in a column.
 func (r Row[T]) In(head string) Row[T] {
 	return r.As(head, func(of T) string { return fmt.Sprintf("%.0f", r.value(of)) })
 }
 
-// As has the row printed too, as a text in a column.
+// As also prints the row, as text in a column.
 func (r Row[T]) As(head string, text func(T) string) Row[T] {
 	r.column, r.head, r.text = true, head, text
 	return r
 }
 
-// Column is a row that is printed, and is no metric.
+// Column returns a row that is printed but is not a metric.
 func Column[T any](head string, text func(T) string) Row[T] { return Row[T]{}.As(head, text) }
 
-// Infos describes the metrics.
+// Infos returns the descriptions of the metrics.
 func (l List[S]) Infos() (all []Info) {
 	for _, f := range l {
 		all = append(all, f.Infos()...)
@@ -88,8 +88,8 @@ func (l List[S]) Infos() (all []Info) {
 	return all
 }
 
-// Collector returns a collector of the metrics of what snapshot returns. It is called for each
-// scrape, perhaps by several goroutines at once.
+// Collector returns a Prometheus collector of the metrics. It calls snapshot for each scrape,
+// possibly from several goroutines at once.
 func (l List[S]) Collector(snapshot func() S) prometheus.Collector {
 	var all []Described
 	for _, f := range l {
@@ -103,7 +103,7 @@ func (l List[S]) Collector(snapshot func() S) prometheus.Collector {
 	}, all...)
 }
 
-// Print prints the families that have columns, a table each.
+// Print prints the families with columns, one table per family.
 func (l List[S]) Print(out io.Writer, s S) error {
 	for _, f := range l {
 		if err := f.print(out, s); err != nil {

@@ -1,5 +1,5 @@
-// Package metric describes the metrics of Prometheus in tables. A row says what a
-// metric is called, which unit it has and what it means, and reads it off a T.
+// Package metric describes Prometheus metrics in tables. A row gives the name, the unit and the
+// meaning of a metric, and reads its value from a T.
 package metric
 
 import (
@@ -12,7 +12,7 @@ import (
 // Unit is the base unit of a metric.
 type Unit string
 
-// The units. A metric without a unit is a number of things, or a condition.
+// Units. A metric without a unit is a count or a condition.
 const (
 	None    Unit = ""
 	Seconds Unit = "seconds"
@@ -22,7 +22,7 @@ const (
 // Type is the type of a metric.
 type Type string
 
-// The types.
+// Types of metrics.
 const (
 	CounterType   Type = "counter"
 	GaugeType     Type = "gauge"
@@ -31,14 +31,14 @@ const (
 
 // Info describes one metric.
 type Info struct {
-	Name   string // the whole of it: prefix, unit, and _total for a counter
+	Name   string // full name: prefix, unit, and _total for a counter
 	Type   Type
 	Unit   Unit
 	Labels []string
 	Help   string
 }
 
-// NewInfo describes a metric of a name without "afterbay_", unit and "_total".
+// NewInfo describes a metric. name has no "afterbay_", unit or "_total"; NewInfo adds them.
 func NewInfo(kind Type, name string, unit Unit, help string, labels ...string) Info {
 	parts := []string{"afterbay", name}
 	if unit != None {
@@ -50,18 +50,18 @@ func NewInfo(kind Type, name string, unit Unit, help string, labels ...string) I
 	return Info{Name: strings.Join(parts, "_"), Type: kind, Unit: unit, Labels: labels, Help: help}
 }
 
-// Row is one metric of a T, or a column of a table about Ts, or both. Its name has neither
-// prefix nor unit nor "_total".
+// Row is one metric of a T, a column of a table about Ts, or both. Its name has no prefix, unit or
+// "_total".
 type Row[T any] struct {
-	kind  Type // "" is no metric
+	kind  Type // "" if the row is not a metric
 	name  string
 	unit  Unit
 	help  string
 	value func(T) float64
-	times func(T) Times // of a histogram
+	times func(T) Times // for a histogram
 
 	column bool
-	head   string // of the column
+	head   string // head of the column
 	text   func(T) string
 }
 
@@ -69,17 +69,17 @@ type number interface {
 	~int | ~int32 | ~int64 | ~uint64 | ~float64
 }
 
-// Counter is a row of what only grows. A time.Duration is shown in seconds.
+// Counter returns a row for a value that only grows. A time.Duration is exported in seconds.
 func Counter[T any, V number](name string, unit Unit, help string, value func(T) V) Row[T] {
 	return Row[T]{kind: CounterType, name: name, unit: unit, help: help, value: func(of T) float64 { return float(value(of)) }}
 }
 
-// Gauge is a row of what grows and falls. A time.Duration is shown in seconds.
+// Gauge returns a row for a value that can grow and fall. A time.Duration is exported in seconds.
 func Gauge[T any, V number](name string, unit Unit, help string, value func(T) V) Row[T] {
 	return Row[T]{kind: GaugeType, name: name, unit: unit, help: help, value: func(of T) float64 { return float(value(of)) }}
 }
 
-// Flag is a row of a condition: 1 while it holds, else 0.
+// Flag returns a row for a condition: 1 if it is true, otherwise 0.
 func Flag[T any](name, help string, value func(T) bool) Row[T] {
 	return Row[T]{kind: GaugeType, name: name, help: help, value: func(of T) float64 {
 		if value(of) {
@@ -89,7 +89,7 @@ func Flag[T any](name, help string, value func(T) bool) Row[T] {
 	}}
 }
 
-// Histogram is a row of durations, which are shown in seconds.
+// Histogram returns a row for durations, which are exported in seconds.
 func Histogram[T any](name, help string, times func(T) Times) Row[T] {
 	return Row[T]{kind: HistogramType, name: name, unit: Seconds, help: help, times: times}
 }
@@ -101,7 +101,7 @@ func float[V number](v V) float64 {
 	return float64(v)
 }
 
-// Table is metrics of a T that have the same labels. It is immutable.
+// Table is a set of metrics of a T with the same labels. It is immutable.
 type Table[T any] struct {
 	metrics []Row[T]
 	columns []Row[T]
@@ -109,8 +109,7 @@ type Table[T any] struct {
 	descs   []*prometheus.Desc
 }
 
-// NewTable returns a table. prefix is put before the name of each row: it ends with
-// "_" or is empty.
+// NewTable returns a table. prefix precedes the name of each row. It must be empty or end with "_".
 func NewTable[T any](prefix string, labels []string, rows ...Row[T]) *Table[T] {
 	t := &Table[T]{}
 	for _, r := range rows {
@@ -128,7 +127,7 @@ func NewTable[T any](prefix string, labels []string, rows ...Row[T]) *Table[T] {
 	return t
 }
 
-// Show sends the metrics of a T. The values of labels are in the order of NewTable.
+// Show sends the metrics of a T. The label values are in the order of the labels of NewTable.
 func (t *Table[T]) Show(out chan<- prometheus.Metric, of T, labels ...string) {
 	for i, r := range t.metrics {
 		switch r.kind {
@@ -142,7 +141,7 @@ func (t *Table[T]) Show(out chan<- prometheus.Metric, of T, labels ...string) {
 	}
 }
 
-// Infos describes the metrics of the table.
+// Infos returns the descriptions of the table's metrics.
 func (t *Table[T]) Infos() []Info { return t.infos }
 
 func (t *Table[T]) describe(out chan<- *prometheus.Desc) {
@@ -157,7 +156,7 @@ type Described interface {
 	describe(out chan<- *prometheus.Desc)
 }
 
-// Infos describes the metrics of tables.
+// Infos returns the descriptions of the metrics of all tables.
 func Infos(tables ...Described) (all []Info) {
 	for _, t := range tables {
 		all = append(all, t.Infos()...)
@@ -165,8 +164,8 @@ func Infos(tables ...Described) (all []Info) {
 	return all
 }
 
-// NewCollector returns a collector of the metrics of tables. show sends them with
-// Table.Show; it is called for each scrape, perhaps by several goroutines at once.
+// NewCollector returns a Prometheus collector of the metrics of tables. show sends the metrics with
+// Table.Show. It is called for each scrape, possibly from several goroutines at once.
 func NewCollector(show func(out chan<- prometheus.Metric), tables ...Described) prometheus.Collector {
 	return &collector{show, tables}
 }

@@ -2,7 +2,7 @@ package metric
 
 import "time"
 
-// Rounded is a time in seconds as columns have it: with three digits.
+// Rounded converts seconds to a duration with three significant digits, for columns.
 func Rounded(s float64) time.Duration {
 	d := time.Duration(s * float64(time.Second))
 	for unit := time.Duration(1); ; unit *= 10 {

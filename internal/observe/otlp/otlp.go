@@ -1,6 +1,6 @@
-// Package otlp sends spans to a collector by OpenTelemetry's protocol, OTLP over
-// HTTP with JSON. It is written out rather than taken from a library: what is sent
-// is one shape, and half of OpenTelemetry's packages would come with it.
+// Package otlp sends spans to an OpenTelemetry collector, by OTLP over HTTP with JSON. It does not
+// use OpenTelemetry's library: the package sends only one kind of message, and the library brings
+// many dependencies.
 package otlp
 
 import (
@@ -23,22 +23,22 @@ import (
 	"github.com/afterbay/afterbay/internal/observe"
 )
 
-// Options of an Exporter. URL is needed.
+// Options configure an Exporter. URL is required.
 type Options struct {
-	URL     string       // of a collector, such as http://localhost:4318; spans go to its /v1/traces
-	Headers http.Header  // of every request, such as an API key
-	Version string       // of the process, in its resource
-	Logger  *slog.Logger // nil discards
+	URL     string       // collector, such as http://localhost:4318; spans go to its path /v1/traces
+	Headers http.Header  // added to every request, for example an API key
+	Version string       // version of the process, for the resource
+	Logger  *slog.Logger // nil discards all messages
 }
 
 const (
-	waitingMax  = 16_384 // spans that are held; more are left out
-	requestMax  = 2_048  // spans of a request
+	waitingMax  = 16_384 // most spans to hold; further ones are dropped
+	requestMax  = 2_048  // spans per request
 	sendEvery   = time.Second
 	sendTimeout = 5 * time.Second
 )
 
-// Validate returns why an exporter cannot have these options.
+// Validate returns an error if the options are not valid.
 func (o Options) Validate() error {
 	u, err := url.Parse(o.URL)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
@@ -47,21 +47,21 @@ func (o Options) Validate() error {
 	return nil
 }
 
-// Exporter gathers spans and sends them. What a collector does not take in time is
-// left out and counted: traces never hold up events. It is safe for concurrent use.
+// Exporter collects and sends spans. It drops and counts the spans that a collector does not accept
+// in time, so traces never delay events. It is safe for concurrent use.
 type Exporter struct {
 	options  Options
 	endpoint string
 	client   *http.Client
-	full     chan struct{} // there is enough for a request
+	full     chan struct{} // receives a value when there are enough spans for a request
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	waiting []observe.Span
 
 	sent, lost atomic.Uint64
 }
 
-// New returns an exporter, which sends while it is Run.
+// New returns an exporter. It sends spans while its Run is active.
 func New(o Options) (*Exporter, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -76,7 +76,7 @@ func New(o Options) (*Exporter, error) {
 	return &Exporter{options: o, endpoint: endpoint, client: &http.Client{Timeout: sendTimeout}, full: make(chan struct{}, 1)}, nil
 }
 
-// Add takes spans, which must not be changed after. It does not block.
+// Add adds spans. The caller must not change them afterwards. Add does not block.
 func (e *Exporter) Add(spans []observe.Span) {
 	e.mu.Lock()
 	room := min(len(spans), waitingMax-len(e.waiting))
@@ -92,11 +92,11 @@ func (e *Exporter) Add(spans []observe.Span) {
 	}
 }
 
-// Counts returns how many spans were sent, and how many were left out because the
-// collector did not take them.
+// Counts returns how many spans were sent, and how many were dropped because the collector did not
+// accept them.
 func (e *Exporter) Counts() (sent, lost uint64) { return e.sent.Load(), e.lost.Load() }
 
-// Run sends spans until ctx is done, and then what is left.
+// Run sends spans until ctx is done, and then sends the remaining ones.
 func (e *Exporter) Run(ctx context.Context) error {
 	ticker := time.NewTicker(sendEvery)
 	defer ticker.Stop()
@@ -121,7 +121,7 @@ func (e *Exporter) Run(ctx context.Context) error {
 				e.options.Logger.Warn("traces are left out", "collector", e.endpoint, "reason", err)
 			}
 			if failing = true; ended {
-				break // one that is not there is not asked for all that is left
+				break // the collector is unreachable, so the remaining spans are not tried
 			}
 		}
 	}
@@ -139,7 +139,7 @@ func (e *Exporter) take() []observe.Span {
 	return spans
 }
 
-// send makes one request.
+// send makes one request with spans.
 func (e *Exporter) send(ctx context.Context, spans []observe.Span) error {
 	body, err := json.Marshal(e.request(spans))
 	if err != nil {
@@ -167,7 +167,7 @@ func (e *Exporter) send(ctx context.Context, spans []observe.Span) error {
 	return nil
 }
 
-// What follows is the protocol's JSON.
+// The types below are the JSON of the protocol.
 
 type request struct {
 	ResourceSpans []resourceSpans `json:"resourceSpans"`

@@ -1,7 +1,6 @@
-// Package baseline is the work that stream processors are compared on: its
-// pipeline, its model, and a generator of its events. By user three windows of
-// four aggregates in panes, the seconds since the newest event and the mean of
-// the last ten scores go into 200 trees of depth 6.
+// Package baseline is the workload for comparing stream processors: its pipeline, its model, and a
+// generator of its events. For each user, 200 trees of depth 6 score three windows of four
+// aggregates in panes, the seconds since the newest event, and the mean of the last ten scores.
 package baseline
 
 import (
@@ -14,19 +13,19 @@ import (
 	"strings"
 )
 
-// Files holds pipeline.yaml and the model it names.
+// Files holds pipeline.yaml and its model.
 //
 //go:embed pipeline.yaml model.ubj
 var Files embed.FS
 
-// Options say what to generate.
+// Options configure the generator.
 type Options struct {
 	Seed  uint64
 	Users int     // 1 to 100,000,000; 0 is 100,000
-	Zipf  float64 // the user of rank k has a share in proportion to k^-Zipf, 0 to 10; 0 is all alike
+	Zipf  float64 // exponent, 0 to 10: the user of rank k has a share proportional to k^-Zipf; 0 gives equal shares
 }
 
-// Validate returns all that is wrong with the options.
+// Validate returns all errors in the options.
 func (o Options) Validate() error {
 	var errs []error
 	if o.Users < 0 || o.Users > 100_000_000 {
@@ -46,10 +45,10 @@ const (
 	textBytes    = 100
 )
 
-// LineBytesMax is more than any event has bytes.
+// LineBytesMax is larger than the size of any event, in bytes.
 const LineBytesMax = 320
 
-// Countries, channels and devices with their shares in 20 or 100.
+// Countries, channels and devices, with their shares of 20 or 100.
 var (
 	countries = deck([]string{"US", "GB", "DE", "FR", "BR", "IN", "NG", "PL", "JP", "ZA"}, []int{35, 10, 10, 8, 10, 10, 3, 6, 5, 3})
 	channels  = deck([]string{"web", "app", "api", "partner"}, []int{8, 8, 3, 1})
@@ -58,7 +57,7 @@ var (
 
 const words = "free offer click hello thanks buy now the and great product love this is not spam account verify please today weather game team game won price"
 
-// deck returns each name as often as its share.
+// deck returns a list that contains each name as many times as its share.
 func deck(names []string, shares []int) []string {
 	var cards []string
 	for i, name := range names {
@@ -69,19 +68,19 @@ func deck(names []string, shares []int) []string {
 	return cards
 }
 
-// Generator makes the events one by one, of the distributions of
-// scripts/baseline.py: 50 a second of event time, up to some 3 s out of order,
-// about 250 bytes each. One seed gives the same events.
+// Generator generates events with the distributions of scripts/baseline.py: 50 per second of event
+// time, up to about 3 s out of order, and about 250 bytes each. The same seed gives the same
+// events.
 type Generator struct {
 	random *rand.Rand
 	ranks  zipf
 	users  uint64
-	stride uint64 // spreads the ranks over the users: the busiest are no neighbours
+	stride uint64 // distributes the ranks over the users, so that the busiest users are not adjacent
 	made   int64
 	texts  []string
 }
 
-// NewGenerator returns a generator. Options that do not Validate are a panic.
+// NewGenerator returns a generator. It panics if the options are not valid.
 func NewGenerator(o Options) *Generator {
 	if err := o.Validate(); err != nil {
 		panic("baseline: " + err.Error())
@@ -90,7 +89,7 @@ func NewGenerator(o Options) *Generator {
 		o.Users = usersDefault
 	}
 	g := &Generator{random: rand.New(rand.NewPCG(o.Seed, 0x626173656c696e65)), ranks: newZipf(o.Users, o.Zipf), users: uint64(o.Users)}
-	g.stride = 2_654_435_761 // a prime above any number of users, so that no two ranks are one user
+	g.stride = 2_654_435_761 // a prime larger than any number of users, so that different ranks are different users
 	for each := strings.Fields(words); len(g.texts) < textCount; {
 		text := ""
 		for range 40 {
@@ -101,9 +100,9 @@ func NewGenerator(o Options) *Generator {
 	return g
 }
 
-// Append appends the next event to dst, as JSON without a line's end. It returns
-// dst and the event's key, which lies in it. It allocates only where dst has not
-// room for LineBytesMax bytes more.
+// Append appends the next event to dst, as JSON without a newline. It returns dst and the event's
+// key, which is a part of dst. It allocates only if dst has less than LineBytesMax bytes of free
+// capacity.
 func (g *Generator) Append(dst []byte) (line, key []byte) {
 	r := g.random
 	user := (uint64(g.ranks.pick(r))*g.stride + g.stride/2) % g.users
@@ -132,7 +131,7 @@ func (g *Generator) Append(dst []byte) (line, key []byte) {
 	return dst, dst[from:to:to]
 }
 
-// appendPadded appends n with zeros before it, of width digits or more.
+// appendPadded appends n, padded with zeros to at least width digits.
 func appendPadded(dst []byte, n int64, width int) []byte {
 	for least := int64(10); width > 1; width-- {
 		if n < least {

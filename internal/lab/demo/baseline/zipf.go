@@ -5,15 +5,15 @@ import (
 	"math/rand/v2"
 )
 
-// zipf picks ranks from 0, rank k with a probability in proportion to
-// (k+1)^-exponent, exponents up to 1 included. It is rejection-inversion
-// (Hoermann and Derflinger, 1996): without a table, which for 10 million ranks
-// would be most of the memory and cache misses of a measurement.
+// zipf selects ranks from 0, rank k with a probability proportional to (k+1)^-exponent. Exponents
+// of 1 and less are allowed. It uses rejection-inversion (Hoermann and Derflinger, 1996), which
+// needs no table. For 10 million ranks, a table would cause most of the memory use and cache misses
+// of a measurement.
 type zipf struct {
 	exponent    float64
 	count       float64
-	first, last float64 // integral below rank 1 and above the last one
-	near        float64 // closer to a rank than this there is nothing to reject
+	first, last float64 // integrals below rank 1 and above the last rank
+	near        float64 // a number closer than this to a rank is never rejected
 }
 
 func newZipf(count int, exponent float64) zipf {
@@ -37,7 +37,7 @@ func (z *zipf) pick(r *rand.Rand) int {
 
 func (z *zipf) weight(x float64) float64 { return math.Exp(-z.exponent * math.Log(x)) }
 
-// integral is that of weight, 0 at 1.
+// integral returns the integral of weight from 1 to x.
 func (z *zipf) integral(x float64) float64 {
 	log := math.Log(x)
 	if t := (1 - z.exponent) * log; math.Abs(t) > 1e-8 {
@@ -46,7 +46,7 @@ func (z *zipf) integral(x float64) float64 {
 	return log
 }
 
-// inverse is that of integral.
+// inverse is the inverse function of integral.
 func (z *zipf) inverse(y float64) float64 {
 	if t := max(-1, (1-z.exponent)*y); math.Abs(t) > 1e-8 {
 		return math.Exp(math.Log1p(t) / t * y)

@@ -2,7 +2,7 @@ package fraud
 
 import "embed"
 
-// Files holds pipeline.yaml and the model it names.
+// Files holds pipeline.yaml and its model.
 //
 //go:embed pipeline.yaml fraud.ubj
 var Files embed.FS

@@ -1,14 +1,14 @@
-// Package fraud generates the card payments of the fraud example: customers
-// with habits, three patterns of fraud among them, and the disorder of a real
-// stream: events out of order, late or malformed. One seed gives the same bytes
-// on every machine; all that decides them is integer arithmetic.
+// Package fraud generates the card payments of the fraud example. Customers have habits, and three
+// patterns of fraud occur among their payments. Like a real stream, it also has events out of
+// order, late or malformed. The same seed gives the same bytes on every machine, because the
+// generator uses only integer arithmetic.
 //
-// Card fraud comes as
+// The patterns of fraud are
 //
 //   - burst: a stolen card is tried with small amounts, which rise quickly;
-//   - terminal: cards copied at a terminal that was tampered with are used
-//     there again by their stripe, for some hours;
-//   - takeover: after hours of silence a customer's account pays large amounts
+//   - terminal: cards copied at a manipulated terminal are used there again by
+//     their stripe, for some hours;
+//   - takeover: after hours of silence, a customer's account pays large amounts
 //     online, from another country and device, minutes apart.
 package fraud
 
@@ -20,36 +20,35 @@ import (
 	"time"
 )
 
-// Options says what to generate.
+// Options configure the generator.
 type Options struct {
 	Seed      uint64
-	Events    int       // lines; 0 is 1,000,000
+	Events    int       // number of lines; 0 is 1,000,000
 	Customers int       // 0 is 100,000
 	Terminals int       // 0 is 20,000
-	Start     time.Time // of event time; zero is 2025-10-09 08:53:20 UTC
+	Start     time.Time // start of event time; zero is 2025-10-09 08:53:20 UTC
 	Rate      int       // payments per second of event time, up to 1,000; 0 is 10
-	// Labels receives labels.csv, of the columns tx, fraud and pattern, in the
-	// order of the events without malformed ones. Nil is nowhere; only Generate
-	// writes it.
+	// Labels receives labels.csv with the columns tx, fraud and pattern, in the order of the
+	// events, without malformed ones. nil writes no labels. Only Generate uses it.
 	Labels io.Writer
 }
 
-// Lateness is how far out of order an event may be that is not late.
+// Lateness is how far out of order an event can be without being late.
 const Lateness = 5 * time.Second
 
-// Stats counts what was generated.
+// Stats counts the generated events.
 type Stats struct {
 	Events                    int // lines
-	Burst, Terminal, Takeover int // events of fraud by pattern
-	OutOfOrder                int // before an earlier event's time, by up to Lateness
-	Late                      int // by more than Lateness
+	Burst, Terminal, Takeover int // fraudulent events by pattern
+	OutOfOrder                int // behind the time of an earlier event, by up to Lateness
+	Late                      int // behind it by more than Lateness
 	Malformed                 Malformed
 }
 
-// Fraud returns the events of all patterns.
+// Fraud returns the number of events of all patterns.
 func (s Stats) Fraud() int { return s.Burst + s.Terminal + s.Takeover }
 
-// Malformed counts the lines that are no event, by what is wrong with them.
+// Malformed counts invalid lines by their error.
 type Malformed struct {
 	Truncated  int // half a line
 	WrongType  int // the amount is a string
@@ -59,12 +58,12 @@ type Malformed struct {
 	NotUTF8    int
 }
 
-// Total returns the malformed lines of all kinds.
+// Total returns the number of malformed lines of all kinds.
 func (m Malformed) Total() int {
 	return m.Truncated + m.WrongType + m.NoCustomer + m.NoTime + m.Future + m.NotUTF8
 }
 
-// Validate returns why the options cannot be used, or nil.
+// Validate returns an error if the options are not valid.
 func (o Options) Validate() error {
 	switch {
 	case o.Events < 0:
@@ -102,16 +101,15 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Events yields the lines of NDJSON, without line ends. Each may be kept, and
-// must not be changed. Options that Validate refuses are a programming error
-// and panic.
+// Events yields the lines of NDJSON, without newlines. The caller may keep a line but must not
+// change it. Events panics if the options are not valid.
 func Events(o Options) iter.Seq[[]byte] {
 	if err := o.Validate(); err != nil {
 		panic("fraud: " + err.Error())
 	}
 	return func(yield func([]byte) bool) {
 		g := newGenerator(o.withDefaults())
-		const chunk = 1 << 16 // lines share an allocation
+		const chunk = 1 << 16 // many lines share one allocation
 		var buffer []byte
 		for range g.options.Events {
 			if cap(buffer)-len(buffer) < lineMax {

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// lineMax is more than any line has bytes.
+// lineMax is larger than the size of any line, in bytes.
 const lineMax = 256
 
-// The patterns of labels.csv.
+// Patterns in labels.csv.
 const (
 	honest = iota
 	burst
@@ -19,7 +19,7 @@ const (
 
 var patterns = [...]string{"", "burst", "terminal", "takeover"}
 
-// generator makes the events one by one, in the order of their arrival.
+// generator generates events in the order of their arrival.
 type generator struct {
 	*rand.Rand
 	options   Options
@@ -30,7 +30,7 @@ type generator struct {
 	campaigns campaigns
 	stats     Stats
 	payment   payment
-	malformed bool // the last event
+	malformed bool // whether the last event was malformed
 }
 
 // payment is one event.
@@ -49,7 +49,7 @@ func newGenerator(o Options) *generator {
 	}
 }
 
-// one reports true once in n times.
+// one returns true with probability 1/n.
 func (g *generator) one(n int) bool { return g.IntN(n) == 0 }
 
 // append appends the next event as JSON.
@@ -81,7 +81,7 @@ func (g *generator) append(dst []byte) []byte {
 	return p.append(dst)
 }
 
-// delay returns how long the event was under way, in ms.
+// delay returns the time between an event and its arrival, in ms.
 func (g *generator) delay() int64 {
 	switch n := g.IntN(2000); {
 	case n == 0:
@@ -92,18 +92,18 @@ func (g *generator) delay() int64 {
 	return 0
 }
 
-// habit makes the payment of a customer who does what customers do.
+// habit generates a payment that follows a customer's habits.
 func (g *generator) habit(now int64) {
 	p := &g.payment
 	p.customer = g.world.active.pick(g.Rand)
-	for try := 0; try < 100 && g.world.customers[p.customer].quiet > now; try++ { // all of a few may be silent
+	for try := 0; try < 100 && g.world.customers[p.customer].quiet > now; try++ { // with few customers, all of them may be silent
 		p.customer = g.world.active.pick(g.Rand)
 	}
 	c := &g.world.customers[p.customer]
 	p.channel = c.channel
 	n := g.IntN(100)
 	if n >= 70 {
-		p.channel = uint8(g.IntN(3)) // seldom, and only by habit, a swipe
+		p.channel = uint8(g.IntN(3)) // an exception; a swipe only occurs by habit
 	}
 	switch {
 	case p.channel == online && n%10 == 0:
@@ -124,8 +124,8 @@ func (g *generator) habit(now int64) {
 	p.cents = g.amount(c)
 }
 
-// amount returns what a customer usually pays, in cents: a skewed spread around
-// the customer's level, and now and then much more.
+// amount returns a usual amount of a customer, in cents. The distribution is skewed around the
+// customer's level, with occasional much larger amounts.
 func (g *generator) amount(c *customer) int64 {
 	u := g.Uint64()
 	a, b := int64(u&1023), int64(u>>10&1023)
@@ -136,11 +136,11 @@ func (g *generator) amount(c *customer) int64 {
 	return max(cents, 50)
 }
 
-// campaign is a fraud under way: payments of one pattern, one after another.
+// campaign is a fraud in progress: a sequence of payments of one pattern.
 type campaign struct {
-	due, end int64 // ms: of the next payment, and none after
-	left     int   // payments
-	cents    int64 // of the next payment of a burst
+	due, end int64 // times of the next payment and of the end, in ms
+	left     int   // remaining payments
+	cents    int64 // amount of the next payment of a burst
 	customer int32
 	terminal int32
 	channel  uint8
@@ -148,7 +148,7 @@ type campaign struct {
 	pattern  uint8
 }
 
-// plan begins a fraud now and then.
+// plan sometimes starts a fraud.
 func (g *generator) plan(now int64) {
 	n := g.IntN(16_000)
 	if n >= 13 {
@@ -178,7 +178,7 @@ func (g *generator) plan(now int64) {
 	heap.Push(&g.campaigns, c)
 }
 
-// strike makes the payment of the fraud that is due first.
+// strike generates the payment of the fraud that is due first.
 func (g *generator) strike(now int64) {
 	c, p := g.campaigns[0], &g.payment
 	p.pattern, p.channel, p.terminal, p.customer = c.pattern, c.channel, c.terminal, c.customer
@@ -213,7 +213,7 @@ func (g *generator) strike(now int64) {
 	heap.Fix(&g.campaigns, 0)
 }
 
-// campaigns is a heap of frauds, the one that is due first at its top.
+// campaigns is a heap of frauds, with the one that is due first at the top.
 type campaigns []*campaign
 
 func (c campaigns) Len() int           { return len(c) }
@@ -254,7 +254,7 @@ func (g *generator) appendMalformed(dst []byte) []byte {
 		return p.appendTime(dst, "ts", p.time+(100*365*24*time.Hour).Milliseconds())
 	default:
 		m.NotUTF8++
-		dst = append(dst[:len(dst)-1], 0xff, '"') // in the channel or device
+		dst = append(dst[:len(dst)-1], 0xff, '"') // invalid UTF-8 in the channel or device
 		return p.appendTime(dst, "ts", p.time)
 	}
 }

@@ -2,7 +2,7 @@ package fraud
 
 import "strconv"
 
-// The line is made in four parts, so that a malformed one can leave one out.
+// append builds the line in four parts, so that a malformed line can omit one.
 
 func (p *payment) append(dst []byte) []byte {
 	dst = p.appendCustomer(p.appendTx(dst))
@@ -49,7 +49,7 @@ func (g *generator) appendLabel(dst []byte) []byte {
 	return append(dst, '\n')
 }
 
-// appendPadded appends n with zeros before it, of width digits or more.
+// appendPadded appends n, padded with zeros to at least width digits.
 func appendPadded(dst []byte, n int64, width int) []byte {
 	from := len(dst)
 	dst = strconv.AppendInt(dst, n, 10)

@@ -2,13 +2,13 @@ package fraud
 
 import "math/rand/v2"
 
-// Countries with their share of customers and terminals in 100.
+// countries have their shares of customers and terminals in percent.
 var countries = [...]struct {
 	code  string
 	share int
 }{{"US", 35}, {"GB", 15}, {"DE", 12}, {"FR", 10}, {"BR", 10}, {"IN", 8}, {"PL", 6}, {"NG", 4}}
 
-// Ways to pay. Swipe is what a terminal falls back to when a chip fails.
+// Payment channels. A terminal falls back to swipe if a chip fails.
 const (
 	chip = iota
 	contactless
@@ -18,29 +18,29 @@ const (
 
 var channels = [...]string{"chip", "contactless", "online", "swipe"}
 
-// Devices of online payments; others have none.
+// devices are the devices of online payments. Other payments have none.
 var devices = [...]string{"", "ios", "android", "desktop"}
 
-// customer is one customer's habits.
+// customer is the habits of one customer.
 type customer struct {
-	quiet   int64 // silent up to this time, ms
-	level   int32 // usual amount, cents
+	quiet   int64 // silent until this time, in ms
+	level   int32 // usual amount, in cents
 	home    uint8 // country
-	second  uint8 // country travelled to; home for most
-	channel uint8 // of seven payments in ten
+	second  uint8 // country of travels; for most customers it is home
+	channel uint8 // channel of seven payments in ten
 	device  uint8
 	shops   [4]int32 // usual terminals
 }
 
-// world is everything that does not change with time, but for customer.quiet.
+// world is everything that does not change with time, except customer.quiet.
 type world struct {
 	customers []customer
 	active    alias
 	terminals int
-	first     [len(countries) + 1]int // terminal of each country
+	first     [len(countries) + 1]int // first terminal of each country
 }
 
-// newWorld makes the customers of a seed.
+// newWorld generates the customers of a seed.
 func newWorld(seed uint64, customers, terminals int) *world {
 	r := rand.New(rand.NewPCG(seed, 0x637573746f6d6572))
 	w := &world{customers: make([]customer, customers), terminals: terminals, active: newAlias(customers)}
@@ -77,13 +77,13 @@ func pickCountry(r *rand.Rand) uint8 {
 	return 0
 }
 
-// terminal returns one of a country.
+// terminal returns a random terminal of a country.
 func (w *world) terminal(r *rand.Rand, country uint8) int32 {
 	from, to := w.first[country], w.first[country+1]
 	return int32(from + r.IntN(to-from))
 }
 
-// country returns that of a terminal.
+// country returns the country of a terminal.
 func (w *world) country(terminal int32) uint8 {
 	for i := range countries {
 		if int(terminal) < w.first[i+1] {
@@ -93,12 +93,12 @@ func (w *world) country(terminal int32) uint8 {
 	return 0
 }
 
-// alias picks customers in constant time, customer i with a probability in
-// proportion to 1/(i+100): some pay a hundred times as often as most, and the
-// busiest one a few times an hour. It is Vose's alias method in integers.
+// alias selects customers in constant time, customer i with a probability proportional to
+// 1/(i+100). Some pay a hundred times as often as most, and the busiest one pays a few times an
+// hour. It is Vose's alias method with integers.
 type alias struct {
 	total uint64
-	keep  []uint64 // pick the column itself below this, of total
+	keep  []uint64 // below this value, of total, select the column itself
 	other []int32
 }
 

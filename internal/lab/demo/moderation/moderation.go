@@ -1,7 +1,6 @@
-// Package moderation generates the posts of the moderation example: what people
-// write, insults among it, users who insult again and again, floods of one text,
-// and the disorder of a real stream: posts out of order, late or malformed. One
-// seed gives the same bytes on every machine.
+// Package moderation generates the posts of the moderation example: ordinary texts, insults, users
+// who insult repeatedly, and floods of one text. Like a real stream, it also has posts out of
+// order, late or malformed. The same seed gives the same bytes on every machine.
 package moderation
 
 import (
@@ -14,19 +13,19 @@ import (
 	"time"
 )
 
-// Files holds pipeline.yaml, the model's manifest, and what that names.
+// Files holds pipeline.yaml, the manifest of the model, and the files that the manifest names.
 //
 //go:embed pipeline.yaml profanity.yaml profanity.json golden.csv
 var Files embed.FS
 
-// Options say what to generate.
+// Options configure the generator.
 type Options struct {
 	Seed  uint64
 	Users int // 1 to 1,000,000; 0 is 100,000
 	Rate  int // posts per second of event time, 1 to 100,000; 0 is 100
 }
 
-// Validate returns all that is wrong with the options.
+// Validate returns all errors in the options.
 func (o Options) Validate() error {
 	var errs []error
 	if o.Users < 0 || o.Users > 1_000_000 {
@@ -38,23 +37,23 @@ func (o Options) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Stats counts what was generated.
+// Stats counts the generated posts.
 type Stats struct {
 	Posts     int // lines
-	Insults   int // posts that hold an insult
-	Flooding  int // posts of floods
-	Late      int // more than 5 seconds behind a post before it
-	Malformed int // lines that are no post
+	Insults   int // posts with an insult
+	Flooding  int // posts that belong to floods
+	Late      int // more than 5 seconds behind an earlier post
+	Malformed int // lines that are not valid posts
 }
 
 const (
 	start    = 1_760_000_000_000 // ms
-	lateness = 5_000             // ms, of pipeline.yaml
-	hostile  = 100               // one user in so many insults in every second post
-	floods   = 4                 // under way at once, at most
+	lateness = 5_000             // ms, as in pipeline.yaml
+	hostile  = 100               // one user in 100 insults in every second post
+	floods   = 4                 // most floods at the same time
 )
 
-// LineBytesMax is more than any line has bytes.
+// LineBytesMax is larger than the size of any line, in bytes.
 const LineBytesMax = 1024
 
 const talk = `the a and to of in is it that this for on with was my we you they are not have just one more from about what when
@@ -64,19 +63,19 @@ dinner weather train city friend family phone update release code test build ser
 story page world report project idea plan meeting thanks please agree maybe someone nothing everything better love like want need
 found read saw heard bought made wrote played watched finished started waiting looking learning trying`
 
-// Insults, mild ones. The model knows them by their words.
+// insults are mild insults. The model recognises their words.
 var insults = [...]string{
 	"you are an idiot", "shut up, moron", "what a pathetic loser", "you stupid liar", "this is stupid crap", "go to hell",
 	"you ignorant fool", "nobody likes you, you jerk", "dumb scum like you", "these idiots again",
 }
 
-// What else posts hold, as JSON has it within quotes.
+// asides are other parts of posts, escaped for a JSON string.
 var asides = [...]string{
 	"https://example.com/p?id=42&ref=a", "@everyone", "#monday", "très bien, merci", "schöne Grüße", "mañana",
 	"спасибо большое", "ありがとう", "\U0001F44D", "\U0001F389\U0001F389", `\"quoted\"`, `\n`, `caf\u00e9`, "3.14", "10,000 km", "don't",
 }
 
-// flood is one text that a user posts again and again.
+// flood is a text that one user posts again and again.
 type flood struct {
 	due  int64 // ms
 	left int
@@ -84,7 +83,7 @@ type flood struct {
 	text []byte
 }
 
-// Generator makes the posts one by one, in the order of their arrival.
+// Generator generates posts in the order of their arrival.
 type Generator struct {
 	random *rand.Rand
 	users  uint64
@@ -95,7 +94,7 @@ type Generator struct {
 	stats  Stats
 }
 
-// NewGenerator returns a generator. Options that do not Validate are a panic.
+// NewGenerator returns a generator. It panics if the options are not valid.
 func NewGenerator(o Options) *Generator {
 	if err := o.Validate(); err != nil {
 		panic("moderation: " + err.Error())
@@ -110,18 +109,18 @@ func NewGenerator(o Options) *Generator {
 	return g
 }
 
-// Stats counts what was generated so far.
+// Stats returns the counts of the posts generated so far.
 func (g *Generator) Stats() Stats { return g.stats }
 
-// one reports true once in n times.
+// one returns true with probability 1/n.
 func (g *Generator) one(n int) bool { return g.random.IntN(n) == 0 }
 
-// Append appends the next post to dst, as JSON without a line's end. It returns
-// dst and the user's name, which lies in it.
+// Append appends the next post to dst, as JSON without a newline. It returns dst and the user's
+// name, which is a part of dst.
 func (g *Generator) Append(dst []byte) (line, user []byte) {
 	from := len(dst)
 	at := start + int64(g.stats.Posts)*1000/g.rate
-	// Two draws multiplied: the busiest post some ten times as often as others.
+	// The product of two draws: the busiest users post about ten times as often as others.
 	who, said := int(g.random.Uint64N(g.users)*g.random.Uint64N(1<<20)>>20), []byte(nil)
 	if f := g.flooding(at); f != nil {
 		who, said = f.user, f.text
@@ -140,14 +139,14 @@ func (g *Generator) Append(dst []byte) (line, user []byte) {
 	dst = append(dst, `","created":"`...)
 	dst = append(time.UnixMilli(g.created(at)).UTC().AppendFormat(dst, "2006-01-02T15:04:05.000Z"), `"}`...)
 	g.stats.Posts++
-	if g.one(2000) { // half a line: its user is whole
+	if g.one(2000) { // half a line, with a complete user
 		g.stats.Malformed++
 		dst = dst[:from+(len(dst)-from)/2]
 	}
 	return dst, dst[name : name+7 : name+7]
 }
 
-// created returns when a post that comes at a time was made, both in ms.
+// created returns the creation time of a post that arrives at a time, both in ms.
 func (g *Generator) created(at int64) int64 {
 	switch n := g.random.IntN(2000); {
 	case n == 0:
@@ -162,7 +161,7 @@ func (g *Generator) created(at int64) int64 {
 	return at
 }
 
-// appendText appends what somebody writes.
+// appendText appends the text of a post.
 func (g *Generator) appendText(dst []byte, hostile bool) []byte {
 	words, insult := 3+g.random.IntN(1+g.random.IntN(60)), -1
 	if hostile && g.one(2) || g.one(500) {
@@ -188,14 +187,14 @@ func (g *Generator) appendText(dst []byte, hostile bool) []byte {
 	return dst
 }
 
-// begin makes a flood of a text now and then.
+// begin sometimes starts a flood of a text.
 func (g *Generator) begin(at int64, text []byte) {
 	if len(g.floods) < floods && g.one(5_000) {
 		g.floods = append(g.floods, flood{at, 20 + g.random.IntN(60), int(g.random.Uint64N(g.users)), append([]byte{}, text...)})
 	}
 }
 
-// flooding returns a flood that has a post at a time, or nil.
+// flooding returns a flood with a post due at a time, or nil.
 func (g *Generator) flooding(at int64) *flood {
 	for i := range g.floods {
 		f := &g.floods[i]
@@ -215,7 +214,7 @@ func (g *Generator) flooding(at int64) *flood {
 	return nil
 }
 
-// appendPadded appends n with zeros before it, of width digits or more.
+// appendPadded appends n, padded with zeros to at least width digits.
 func appendPadded(dst []byte, n, width int) []byte {
 	for least := 10; width > 1; width-- {
 		if n < least {

@@ -42,11 +42,10 @@ func grey(v uint8) color.RGBA { return color.RGBA{v, v, v, 255} }
 var themes = []theme{
 	{grey(225), color.RGBA{40, 80, 160, 255}, grey(255), grey(20)},
 	{grey(245), color.RGBA{30, 120, 90, 255}, grey(250), grey(40)},
-	{grey(30), color.RGBA{90, 60, 140, 255}, grey(50), grey(240)}, // dark
+	{grey(30), color.RGBA{90, 60, 140, 255}, grey(50), grey(240)}, // dark theme
 }
 
-// screenshot returns a window as PNG: the first line is its title, the second is
-// large.
+// screenshot draws a window as PNG. The first line is its title, and the second line is large.
 func (p *painter) screenshot(lines []string, look int) ([]byte, error) {
 	t := &themes[look%len(themes)]
 	picture := image.NewRGBA(image.Rect(0, 0, 560, 260))
@@ -75,9 +74,8 @@ func (p *painter) screenshot(lines []string, look int) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// Speak has espeak-ng say a text, at a pitch from 0 to 99, and returns the sound as
-// a WAV file: 16 bits, one channel. Of its voices this is the one that pocketsphinx
-// understands.
+// Speak runs espeak-ng to speak a text at a pitch from 0 to 99. It returns the sound as a WAV file
+// with 16 bits and one channel. It uses the voice of espeak-ng that pocketsphinx understands.
 func Speak(ctx context.Context, text string, pitch int) ([]byte, error) {
 	wav, err := exec.CommandContext(ctx, "espeak-ng", "--stdout", "-v", "en-us+f3", "-s", "130", "-g", "3", "-p", strconv.Itoa(pitch), text).Output()
 	switch {
@@ -93,21 +91,21 @@ func Speak(ctx context.Context, text string, pitch int) ([]byte, error) {
 
 const wavHead = 44 // bytes of a WAV file before its samples
 
-// sized puts the lengths into the head of a WAV file, which who writes to a pipe
-// does not know yet.
+// sized writes the lengths into the header of a WAV file. A program that writes to a pipe does not
+// know them in advance.
 func sized(wav []byte) []byte {
 	binary.LittleEndian.PutUint32(wav[4:], uint32(len(wav)-8))
 	binary.LittleEndian.PutUint32(wav[40:], uint32(len(wav)-wavHead))
 	return wav
 }
 
-// mute silences a WAV file.
+// mute replaces the sound of a WAV file with silence.
 func mute(wav []byte) []byte {
 	clear(wav[wavHead:])
 	return wav
 }
 
-// seconds returns how long the bytes of a WAV file take to hear.
+// seconds returns the playing time of a number of bytes of a WAV file.
 func seconds(wav []byte, bytes int) float64 {
 	return float64(bytes) / float64(max(1, binary.LittleEndian.Uint32(wav[28:])))
 }

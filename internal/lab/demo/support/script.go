@@ -2,12 +2,12 @@ package support
 
 import "strings"
 
-// complaint is something that goes wrong: how customers write of it, what their
-// screens show, and how they say it on the telephone, in words of calls.jsgf.
+// complaint is a problem of a customer: how customers write about it, the screens that show it, and
+// how they say it on the telephone, with words of calls.jsgf.
 type complaint struct {
-	query  string // that finds what speaks of it
+	query  string // search query for messages about it
 	chats  []string
-	screen []string // the title of a window, and what stands below it
+	screen []string // title and text of a window
 	said   string
 }
 
@@ -38,7 +38,7 @@ var complaints = []complaint{
 		[]string{"Documents", "Invoice missing", "There is no invoice for this order."}, "the invoice is missing"},
 }
 
-// perCustomer is how many complaints a customer has, all different.
+// perCustomer is the number of complaints of a customer. They are all different.
 const perCustomer = 5
 
 var talk = []string{
@@ -46,7 +46,7 @@ var talk = []string{
 	"How large is a size M?", "Is the blue one back in stock soon?", "I would like to speak to a human", "What does express shipping cost?", "Have a nice weekend",
 }
 
-// The rest of what is said in a call: calls.jsgf has it.
+// Other sentences of calls. calls.jsgf contains them.
 var (
 	greetings = []string{"hello", "good morning", "this is a customer"}
 	wishes    = []string{"i want a refund", "please call me back", "please cancel the order", "please send it again", "what can i do about it"}

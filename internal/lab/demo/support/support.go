@@ -1,8 +1,8 @@
-// Package support generates what customers of a shop send to its support: chats,
-// screenshots and telephone calls in chunks, with the disorder of a real stream:
-// events out of order, late, twice, cut and missing. What they say is told apart,
-// as the truth that answers are compared with. One seed gives the same on every
-// machine that draws and speaks alike.
+// Package support generates messages that customers of a shop send to its support: chats,
+// screenshots, and telephone calls in chunks. Like a real stream, it also has events out of order,
+// late, duplicated, cut and missing. The contents of the messages are available separately, as the
+// ground truth for answers. The same seed gives the same result on all machines that draw and speak
+// in the same way.
 package support
 
 import (
@@ -21,23 +21,23 @@ import (
 	"strings"
 )
 
-// Options say what to generate.
+// Options configure the generator.
 type Options struct {
 	Seed       uint64
-	Complaints int // each is a chat, a screenshot and a call of a customer; 1 to 100,000; 0 is 50
-	Chats      int // others, of nothing in particular; up to 1,000,000
-	Faults     int // contacts of each kind of Faults; up to 10,000
+	Complaints int // each has a chat, a screenshot and a call of one customer; 1 to 100,000; 0 is 50
+	Chats      int // additional chats about nothing in particular; up to 1,000,000
+	Faults     int // contacts with each kind of Faults; up to 10,000
 
-	// Objects is a folder that screenshots and chunks of calls are written to: events
-	// have their URL then. "" is that events have them inside, in base64.
+	// Objects is a folder for screenshots and chunks of calls. Events then contain URLs of the
+	// files. With "", events contain the content itself, in base64.
 	Objects string
 
-	// Speak returns a WAV file of 16 bits with a head of 44 bytes; nil is the function
-	// of that name.
+	// Speak returns a WAV file with 16 bits and a header of 44 bytes. nil uses the function Speak
+	// of this package.
 	Speak func(ctx context.Context, text string, pitch int) ([]byte, error)
 }
 
-// Validate returns all that is wrong with the options.
+// Validate returns all errors in the options.
 func (o Options) Validate() error {
 	var errs []error
 	for _, n := range []struct {
@@ -51,43 +51,42 @@ func (o Options) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Faults are what may be wrong with a contact.
+// Faults are the possible faults of a contact.
 var Faults = []string{
 	"malformed",     // a chat whose line is cut
 	"late",          // a chat more than 35 s late
-	"broken image",  // of which only the beginning is one
+	"broken image",  // only its beginning is an image
 	"cut image",     // its second half is missing
-	"silent call",   // nobody says anything
+	"silent call",   // a call without speech
 	"cut call",      // its WAV file ends too early
-	"missing chunk", // one of a call never comes
-	"missing end",   // the last chunk of a call never comes
-	"late chunk",    // one of a call comes more than 35 s late
+	"missing chunk", // one chunk of a call never arrives
+	"missing end",   // the last chunk of a call never arrives
+	"late chunk",    // one chunk of a call arrives more than 35 s late
 }
 
-// Contact is the truth of something that a customer sends.
+// Contact is the ground truth about a message of a customer.
 type Contact struct {
-	ID        string `json:"id"`   // of its event, or the call of its chunks
+	ID        string `json:"id"`   // id of its event, or the call of its chunks
 	Kind      string `json:"kind"` // chat, image or call
 	Customer  string `json:"customer"`
-	Complaint int    `json:"complaint,omitempty"` // that it is about, from 1; 0 is none
-	Query     string `json:"query,omitempty"`     // that is to find it, among what its customer sent
-	Text      string `json:"text"`                // written, shown or said
-	Chunks    int    `json:"chunks,omitempty"`    // of a call, with those that are missing
-	Fault     string `json:"fault,omitempty"`     // one of Faults; "" is none
+	Complaint int    `json:"complaint,omitempty"` // number of its complaint, from 1; 0 if it has none
+	Query     string `json:"query,omitempty"`     // query that must find it among the messages of its customer
+	Text      string `json:"text"`                // the text that was written, shown or said
+	Chunks    int    `json:"chunks,omitempty"`    // chunks of a call, including missing ones
+	Fault     string `json:"fault,omitempty"`     // one of Faults; "" if it has none
 }
 
-// Lateness is how many milliseconds an event may come behind a later one, but for
-// late ones.
+// Lateness is how far an event may be out of order, in milliseconds, unless it is late.
 const Lateness = 5_000
 
 const (
 	start      = 1_760_000_000_000 // ms
 	apart      = 1_000             // ms between contacts
 	chunkBytes = 32 << 10
-	repeats    = 20 // one event in so many comes twice
+	repeats    = 20 // one event in 20 arrives twice
 )
 
-// event is one of the stream.
+// event is an event of the stream.
 type event struct {
 	Kind     string `json:"kind"`
 	ID       string `json:"contact"`
@@ -99,33 +98,34 @@ type event struct {
 	Part     *int   `json:"part,omitempty"`
 	End      bool   `json:"end,omitempty"`
 	Sound    []byte `json:"sound,omitempty"`
-	URL      string `json:"url,omitempty"` // of image or sound
+	URL      string `json:"url,omitempty"` // of an image or sound
 }
 
-// Generator yields the events in the order in which they come.
+// Generator generates events in the order of their arrival.
 type Generator struct {
 	o       Options
 	rng     *rand.Rand
 	painter *painter
-	plans   []plan // contacts to come, by time
+	plans   []plan // future contacts, by time
 	made    int
 	coming  arrivals
 }
 
-// plan is a contact before it is made.
+// plan is a contact that is not generated yet.
 type plan struct {
 	Contact
-	about *complaint // nil is small talk
+	about *complaint // nil for small talk
 	at    int64
 }
 
-// arrival is a line on its way.
+// arrival is a line with its arrival time.
 type arrival struct {
 	at   int64
 	line []byte
 }
 
-// NewGenerator returns a generator of valid options.
+// NewGenerator returns a generator. The options must be valid. It returns an error if it cannot
+// prepare the fonts of the screenshots.
 func NewGenerator(o Options) (*Generator, error) {
 	o.Complaints = cmp.Or(o.Complaints, 50)
 	if o.Speak == nil {
@@ -169,8 +169,8 @@ func (g *Generator) plan(kind string, customer, about int, what *complaint, faul
 	g.plans = append(g.plans, plan{Contact: c, about: what})
 }
 
-// Next returns the next event as a line of JSON, without its end. At the end it
-// returns io.EOF.
+// Next returns the next event as a line of JSON, without a newline. After the last event it returns
+// io.EOF.
 func (g *Generator) Next(ctx context.Context) ([]byte, error) {
 	for g.made < len(g.plans) && (len(g.coming) == 0 || g.coming[0].at > g.plans[g.made].at) {
 		if err := g.make(ctx, &g.plans[g.made]); err != nil {
@@ -184,8 +184,8 @@ func (g *Generator) Next(ctx context.Context) ([]byte, error) {
 	return heap.Pop(&g.coming).(arrival).line, nil
 }
 
-// Truth returns the contacts whose events were all made: after io.EOF all of them,
-// by time.
+// Truth returns the contacts with all their events generated, by time. After io.EOF these are all
+// contacts.
 func (g *Generator) Truth() []Contact {
 	list := make([]Contact, 0, g.made)
 	for i := range g.plans[:g.made] {
@@ -218,7 +218,7 @@ func (g *Generator) make(ctx context.Context, p *plan) error {
 	return g.call(ctx, p)
 }
 
-// call makes the chunks of a call, each as of when it was heard.
+// call generates the chunks of a call. The time of each chunk is when it was heard.
 func (g *Generator) call(ctx context.Context, p *plan) error {
 	number := make([]string, 4)
 	for i := range number {
@@ -226,7 +226,7 @@ func (g *Generator) call(ctx context.Context, p *plan) error {
 	}
 	sentences := []string{one(g.rng, greetings), p.about.said, "my order number is " + strings.Join(number, " "), one(g.rng, wishes), one(g.rng, thanks)}
 	p.Text = strings.Join(sentences, " ")
-	spoken := "" // with its pauses
+	spoken := "" // text with pauses
 	for _, s := range sentences {
 		spoken += strings.ToUpper(s[:1]) + s[1:] + ". "
 	}
@@ -263,7 +263,7 @@ func (g *Generator) call(ctx context.Context, p *plan) error {
 	return nil
 }
 
-// keep moves the content of an event to a file, where there is a folder for it.
+// keep moves the content of an event to a file, if there is a folder for it.
 func (g *Generator) keep(e *event, content *[]byte, name string) error {
 	if g.o.Objects == "" {
 		return nil
@@ -278,7 +278,7 @@ func (g *Generator) keep(e *event, content *[]byte, name string) error {
 	return err
 }
 
-// send has an event come, and some of them twice.
+// send schedules the arrival of an event; some events arrive twice.
 func (g *Generator) send(p *plan, e *event, fault string) error {
 	e.Customer = p.Customer
 	line, err := json.Marshal(e)
@@ -304,7 +304,7 @@ func (g *Generator) send(p *plan, e *event, fault string) error {
 
 func one(rng *rand.Rand, list []string) string { return list[rng.IntN(len(list))] }
 
-// arrivals is a heap of lines by when they come.
+// arrivals is a heap of lines by arrival time.
 type arrivals []arrival
 
 // Len implements heap.Interface.
