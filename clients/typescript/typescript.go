@@ -1,5 +1,5 @@
-// Package typescript has the source of the gateway's client for browsers, for
-// programs in Go that serve pages with it.
+// Package typescript contains the source of the gateway client for browsers. Go programs can serve
+// it together with their pages.
 package typescript
 
 import (
@@ -10,10 +10,11 @@ import (
 //go:embed src/*.js
 var files embed.FS
 
-// Source returns the modules of the client: index.js imports the others.
+// Source returns the JavaScript modules of the client. The entry point is index.js, which imports
+// the others.
 func Source() fs.FS {
 	source, err := fs.Sub(files, "src")
-	if err != nil { // of a name that is no path
+	if err != nil { // only for an invalid path
 		panic(err)
 	}
 	return source

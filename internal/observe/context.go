@@ -55,9 +55,9 @@ func (c Context) String() string {
 }
 
 // AppendContext appends the trace headers for an output of an event. They tell the reader of the
-// output its trace, its correlation id, and the client's event that it belongs to. They are the headers of
-// the event itself, with the event's span in the pipeline as the parent. The headers depend only on
-// the event and its position, so they are the same after a crash.
+// output its trace, its correlation id, and the client's event that it belongs to. They are the
+// headers of the event itself, with the event's span in the pipeline as the parent. The headers
+// depend only on the event and its position, so they are the same after a crash.
 func AppendContext(dst []stream.Header, pipeline string, event *stream.Record) []stream.Header {
 	for i := range event.Headers {
 		switch h := &event.Headers[i]; h.Key {

@@ -18,13 +18,14 @@ import (
 )
 
 const (
-	benchPrefix = "afterbay-bench-" // of names on brokers
-	benchSettle = 5 * time.Second   // of a schedule, before it counts
-	benchClean  = 30 * time.Second  // to delete what was made
+	benchPrefix = "afterbay-bench-" // prefix of names on brokers
+	benchSettle = 5 * time.Second   // start of a schedule that is not measured
+	benchClean  = 30 * time.Second  // time to delete what the measurement created
 )
 
-// settle is how long a schedule runs on Kafka, or through a copy, before it counts:
-// connections and the brokers' own topics are made first, and the frontiers of all partitions.
+// settle returns how long a schedule on Kafka, or through a repartition topic, runs before it is
+// measured. Meanwhile clients connect, the brokers create their own topics, and all partitions get
+// their frontiers.
 func (c *Options) settle() time.Duration { return min(benchSettle, c.Duration) }
 
 func (m *measurement) settle() time.Duration {
@@ -34,7 +35,7 @@ func (m *measurement) settle() time.Duration {
 	return 0
 }
 
-// alone gives a pipeline and its topics names that nobody else has.
+// alone gives a pipeline and its topics unique names.
 func (m *measurement) alone(p lang.Pipeline) lang.Pipeline {
 	p.Name = benchPrefix + strings.ToLower(rand.Text()[:10])
 	p.Input.Topic = p.Name + "-" + p.Input.Topic
@@ -50,16 +51,16 @@ func (m *measurement) alone(p lang.Pipeline) lang.Pipeline {
 	return p
 }
 
-// scratch is the topic that a calibration writes.
+// scratch returns the name of the topic that a calibration writes.
 func (m *measurement) scratch() string { return m.runner.Name() + "-scratch" }
 
-// remover is a log that outlives the process, and deletes what a pipeline left there.
+// remover is a log that outlives the process. Remove deletes what a pipeline left in it.
 type remover interface {
 	Remove(ctx context.Context, group string, topics ...string) error
 }
 
-// open opens the log. The function returned closes it, and deletes what there is
-// of it on brokers.
+// open opens the log. The returned function closes it, and deletes the measurement's data on
+// brokers.
 func (m *measurement) open() (closeLog func() error, err error) {
 	log, err := m.Engine.Open(m.ctx, m.Loader.Logger, stream.Process{
 		Dir: m.Engine.Folder(m.data), Leave: true, Deliveries: m.deliveries,
@@ -81,8 +82,7 @@ func (m *measurement) open() (closeLog func() error, err error) {
 	}, nil
 }
 
-// waitReady returns when the pipeline has its partitions, which it has at once
-// but on Kafka.
+// waitReady waits until the pipeline has its partitions. Only Kafka takes time to assign them.
 func (m *measurement) waitReady(ctx context.Context) error {
 	if m.Engine.Shared() {
 		return process.WaitAssigned(ctx, m.records, m.runner)
@@ -90,8 +90,8 @@ func (m *measurement) waitReady(ctx context.Context) error {
 	return nil
 }
 
-// calibrateOnKafka returns how many cores appending on the schedule takes, once
-// connections are warm.
+// calibrateOnKafka returns how many cores it takes to append on the schedule, after the connections
+// have warmed up.
 func (m *measurement) calibrateOnKafka() (cores float64, err error) {
 	topics, err := m.records.Topics(m.ctx)
 	if err != nil {
@@ -118,15 +118,15 @@ func (m *measurement) calibrateOnKafka() (cores float64, err error) {
 	return (cpuNow() - before).Seconds() / time.Since(counts).Seconds(), err
 }
 
-// lagWatch looks every second how far the pipeline is behind.
+// lagWatch checks the lag of the pipeline every second.
 type lagWatch struct {
 	*measurement
 	meter observe.LagMeter
 	most  time.Duration
 }
 
-// watch looks until the function returned is called, which waits for the last
-// look.
+// watch checks the lag until the returned function is called. That function waits for the last
+// check.
 func (w *lagWatch) watch(ctx context.Context) (stop func() error) {
 	if w.options.MaxLag == 0 {
 		return func() error { return nil }
@@ -160,7 +160,7 @@ func (w *lagWatch) look(ctx context.Context) error {
 	return err
 }
 
-// report prints the most, and is an error where that is too much.
+// report prints the largest lag, and returns an error if it exceeds the limit.
 func (w *lagWatch) report() error {
 	if w.options.MaxLag == 0 {
 		return nil

@@ -14,11 +14,11 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// calibration is how long the schedule runs alone, to know what it costs.
+// calibration is how long the schedule runs alone, to measure its own cost.
 const calibration = 2 * time.Second
 
-// latency appends events by a schedule that does not wait for anything, and
-// measures from each event's place in it until its decision can be read.
+// latency appends events on a schedule that never waits. It measures the time from the scheduled
+// time of each event until its decision can be read.
 func (m *measurement) latency() error {
 	harness, err := m.calibrate()
 	if err != nil {
@@ -28,7 +28,7 @@ func (m *measurement) latency() error {
 	defer source.stop()
 	settle := m.settle()
 	s := m.schedule(source, settle+m.options.Duration)
-	var counts time.Time // what is due from then on
+	var counts time.Time // start of the measured events
 	read := newTails(m.records, func(stream.Partition) consumer {
 		return &latencies{work: &m.work, due: s.due, start: counts, part: m.options.Part}
 	})
@@ -87,7 +87,7 @@ func (m *measurement) latency() error {
 	return errors.Join(parts.report(all), behind.report())
 }
 
-// until returns at a time, or where ctx ends before, with its error.
+// until waits for a time. It returns the error of ctx if ctx is done first.
 func until(ctx context.Context, at time.Time) error {
 	timer := time.NewTimer(time.Until(at))
 	defer timer.Stop()
@@ -107,8 +107,8 @@ func (m *measurement) schedule(source *source, d time.Duration) *schedule {
 	return s
 }
 
-// calibrate returns how many cores the schedule takes: that appends nothing, or
-// on Kafka that appends where nobody reads.
+// calibrate returns how many cores the schedule uses while it appends nothing or, on Kafka, while
+// it appends to a topic without readers.
 func (m *measurement) calibrate() (cores float64, err error) {
 	if m.Engine.Shared() {
 		return m.calibrateOnKafka()
@@ -122,11 +122,11 @@ func (m *measurement) calibrate() (cores float64, err error) {
 	return (cpuNow() - before).Seconds() / time.Since(s.start).Seconds(), err
 }
 
-// readingCost returns the processor time of reading one decision, from the
-// newest ones, with nothing else at work: the least of several readings.
+// readingCost returns the processor time to read one of the newest decisions, while nothing else
+// runs. It is the smallest of several measurements.
 func (m *measurement) readingCost() (least time.Duration, err error) {
 	if m.Engine.Shared() {
-		return 0, nil // its connections would cost more
+		return 0, nil // its connections would dominate the cost
 	}
 	for range 5 {
 		read := newTails(m.records, func(stream.Partition) consumer {
@@ -148,7 +148,7 @@ func (m *measurement) readingCost() (least time.Duration, err error) {
 	return least, nil
 }
 
-// latenciesOf merges what the partitions' readers found, by part.
+// latenciesOf merges the latencies that the readers of the partitions measured, by part.
 func latenciesOf(read *tails) []*times {
 	var all []*times
 	for _, t := range read.tails {
@@ -170,16 +170,16 @@ func sum(parts []*times) *times {
 	return all
 }
 
-// partsOfRun are figures of the parts of a long run.
+// partsOfRun holds the measurements of the parts of a long run.
 type partsOfRun struct {
 	*measurement
 	list []partOfRun
 }
 
-// partOfRun is what was there at the end of a part.
+// partOfRun is the resource use at the end of a part.
 type partOfRun struct{ resident, files, bytes float64 }
 
-// watch looks at the end of each part. The function returned waits for the last.
+// watch measures at the end of each part. The returned function waits for the last one.
 func (p *partsOfRun) watch(ctx context.Context, start time.Time) (wait func() error) {
 	var group errgroup.Group
 	group.Go(func() error {
@@ -198,8 +198,7 @@ func (p *partsOfRun) watch(ctx context.Context, start time.Time) (wait func() er
 	return group.Wait
 }
 
-// report prints the quantiles, and the figures of each part where there are
-// several.
+// report prints the quantiles. If there are several parts, it also prints the measurements of each.
 func (p *partsOfRun) report(found []*times) error {
 	all := sum(found)
 	if all.count == 0 {
@@ -233,12 +232,11 @@ func (p *partsOfRun) report(found []*times) error {
 
 func milliseconds(d time.Duration) float64 { return rounded(d.Seconds()*1e3, 3) }
 
-// steadyFactor is how much more the last parts may hold than early ones.
+// steadyFactor is how much larger the last parts may be than the early ones.
 const steadyFactor = 1.12
 
-// steady says what the last three parts hold more than the three after the
-// second, by their medians: files are merged now and then. There are three parts
-// at least.
+// steady returns an error if the last three parts use more than the three after the second part. It
+// compares medians, because files are merged from time to time. There must be at least three parts.
 func steady(parts []partOfRun) error {
 	early, last := parts[2:min(5, len(parts))], parts[max(2, len(parts)-3):]
 	var errs []error

@@ -25,7 +25,7 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// measurement runs a work and measures it.
+// measurement is the measurement of one workload.
 type measurement struct {
 	*Program
 	ctx        context.Context
@@ -39,7 +39,7 @@ type measurement struct {
 	profile    *profile
 }
 
-// Measure runs a work and prints a line for each figure: name, value, unit.
+// Measure runs a workload and prints one line per result: name, value, unit.
 func Measure(ctx context.Context, o *Options, p *Program) (err error) {
 	m := &measurement{Program: p, ctx: ctx, options: o}
 	if m.profile, err = newProfile(o.CPUProfile); err != nil {
@@ -83,7 +83,7 @@ func (m *measurement) run() (err error) {
 	return m.throughput()
 }
 
-// load makes the runner, and returns which kernel its model chose.
+// load creates the runner, and returns the name of the kernel that its model selected.
 func (m *measurement) load(e *demo.Example) (string, error) {
 	file, err := config.Load(e.Pipeline(), m.Loader.Kinds)
 	if err != nil {
@@ -105,7 +105,7 @@ func (m *measurement) load(e *demo.Example) (string, error) {
 	}
 	kernel := "none"
 	if p.Models[0].Manifest == nil {
-		// Loaded here rather than by the pipeline, which does not say what it chose.
+		// Loaded here in addition to the pipeline, which does not report its kernel.
 		loaded, err := tree.Load(p.Models[0].File)
 		if err != nil {
 			return "", err
@@ -126,7 +126,7 @@ func (m *measurement) print(name string, value float64, unit string) {
 	fmt.Fprintf(m.Out, "%s %s %s\n", name, strconv.FormatFloat(value, 'f', -1, 64), unit)
 }
 
-const chunk = 2048 // events of an append while the log is filled
+const chunk = 2048 // events per append while the log is filled
 
 // fill appends events, in order.
 func (m *measurement) fill(s *source, events int) error {
@@ -141,13 +141,13 @@ func (m *measurement) fill(s *source, events int) error {
 	return nil
 }
 
-// throughput fills the log, and then measures the pipeline working it off.
+// throughput fills the log, and then measures how fast the pipeline processes it.
 func (m *measurement) throughput() error {
 	s := m.work.source()
 	defer s.stop()
 	events := m.options.Warmup + m.options.Events
-	// The first ones go through before the others are there: a group that has
-	// committed holds back retention.
+	// The first events are processed before the others are appended: a group that has committed
+	// holds back retention.
 	first := min(events, chunk)
 	if err := m.fill(s, first); err != nil {
 		return err
@@ -163,7 +163,7 @@ func (m *measurement) throughput() error {
 	runtime.GC()
 	var read *tails
 	var after usageOf
-	warm := m.decided() // where those are warm enough
+	warm := m.decided() // if those are enough to warm up
 	before, err := m.profile.begin()
 	if err != nil {
 		return err
@@ -184,7 +184,7 @@ func (m *measurement) throughput() error {
 				return err
 			}
 		}
-		if err := errors.Join(m.waitDecided(ctx, events), m.runner.WaitIdle(ctx, m.records)); err != nil { // brokers are not to be asked all the time
+		if err := errors.Join(m.waitDecided(ctx, events), m.runner.WaitIdle(ctx, m.records)); err != nil { // polling brokers all the time would disturb the measurement
 			return err
 		}
 		after = m.profile.end()
@@ -194,7 +194,7 @@ func (m *measurement) throughput() error {
 		return err
 	}
 	m.figures(before, after, float64(events-warm))
-	m.phases(m.runner.Phases()[1:], quantiles[1:2]) // the queue was filled before
+	m.phases(m.runner.Phases()[1:], quantiles[1:2]) // without the queue phase, because the log was filled before
 	m.memory()
 	if !m.options.Digest {
 		return nil
@@ -204,7 +204,7 @@ func (m *measurement) throughput() error {
 
 func (m *measurement) decided() int { return int(m.runner.Counts().Events) }
 
-// waitDecided returns when so many events were computed.
+// waitDecided waits until the pipeline has computed a number of events.
 func (m *measurement) waitDecided(ctx context.Context, events int) error {
 	ticker := time.NewTicker(time.Millisecond)
 	defer ticker.Stop()
@@ -228,7 +228,7 @@ func (m *measurement) figures(before, after usageOf, events float64) {
 	m.print("cpu_cores_used", rounded(cpu.Seconds()/took.Seconds(), 3), "cores")
 }
 
-// memory prints what the process and the state hold.
+// memory prints the memory of the process and the size of the state.
 func (m *measurement) memory() {
 	if now, peak, ok := residentBytes(); ok {
 		m.print("rss_mb", rounded(float64(now)/1e6, 1), "MB")
@@ -244,7 +244,7 @@ func (m *measurement) memory() {
 	m.print("log_bytes_per_event", rounded(float64(s.Bytes)/float64(m.runner.Counts().Events), 1), "B")
 }
 
-// quantile is a share of events, and its name in figures.
+// quantile is a share of events, with its name in the output.
 type quantile struct {
 	name  string
 	share float64
@@ -252,7 +252,7 @@ type quantile struct {
 
 var quantiles = []quantile{{"p50", 0.5}, {"p99", 0.99}, {"p999", 0.999}}
 
-// phases prints quantiles of the time that events spent in phases.
+// phases prints quantiles of the time of events in phases.
 func (m *measurement) phases(phases []observe.Phase, of []quantile) {
 	for _, phase := range phases {
 		s := m.runner.Snapshot().Phases[phase.String()].Histogram
@@ -270,7 +270,7 @@ func rounded(v float64, digits int) float64 {
 	return r
 }
 
-// whileRunning runs the pipeline until work returns, and shows how far it is.
+// whileRunning runs the pipeline until work returns, and shows the progress.
 func (m *measurement) whileRunning(work func(context.Context) error) error {
 	ctx, stop := context.WithCancel(m.ctx)
 	defer stop()

@@ -1,4 +1,4 @@
-// Package bench measures pipelines. By the time that events spend in each phase it says
+// Package bench measures pipelines. From the time that events spend in each phase, it also decides
 // where a model should run: in the process of its pipeline, or behind an endpoint.
 package bench
 
@@ -13,23 +13,23 @@ import (
 	"github.com/afterbay/afterbay/internal/observe"
 )
 
-// Heavy is the memory of a model, in bytes, from which on instances should share
-// one that is served where either placement would do.
+// Heavy is a model's memory, in bytes. If both placements are suitable, instances should share a
+// served model of this size or more.
 const Heavy = 1 << 30
 
 const (
-	lostMost    = 0.001 // share of events that an endpoint may lose beyond what is lost without it
-	fasterShare = 0.8   // of the time inside that an endpoint takes at most where it is faster for sure
+	lostMost    = 0.001 // share of events that an endpoint may lose in addition to the losses without it
+	fasterShare = 0.8   // an endpoint is clearly faster if it takes at most this share of the time inside
 )
 
-// Phase is what events spent in a part of their way.
+// Phase is the time that events spent in one phase.
 type Phase struct {
 	Name     string
 	P50, P99 time.Duration
 }
 
-// Bound is the sum of the p99 of phases: what an event would take that is slow in
-// each. Phases are rarely slow together, so it is pessimistic.
+// Bound returns the sum of the p99 of phases: the time of an event that is slow in every phase.
+// Phases are rarely slow at the same time, so the sum is pessimistic.
 func Bound(phases []Phase) (sum time.Duration) {
 	for _, h := range phases {
 		sum += h.P99
@@ -37,8 +37,8 @@ func Bound(phases []Phase) (sum time.Duration) {
 	return sum
 }
 
-// ParsePhases reads the p99 of phases, such as feature=8ms,model=22ms,emit=4ms:
-// each of observe.PhasesOf(false) at most once, and one at least.
+// ParsePhases parses the p99 of phases, such as feature=8ms,model=22ms,emit=4ms. It accepts each
+// phase of observe.PhasesOf(false) at most once, and requires at least one.
 func ParsePhases(text string) ([]Phase, error) {
 	var known []string
 	for _, phase := range observe.PhasesOf(false) {
@@ -61,21 +61,21 @@ func ParsePhases(text string) ([]Phase, error) {
 	return phases, nil
 }
 
-// Placement is what was measured of a pipeline with a model in one place.
+// Placement is the measurement of a pipeline with its model in one place.
 type Placement struct {
 	Phases   []Phase
-	Sum      Phase // of the phases of each event together
-	Events   int64 // that were due
-	Measured int64 // those behind Phases and Sum: without the ones of the beginning, which do not count
-	Unended  int64 // that were not committed in twice the time
-	Lost     int64 // that became dead letters
+	Sum      Phase // time of whole events
+	Events   int64 // events that were due
+	Measured int64 // events in Phases and Sum; those at the start are not measured
+	Unended  int64 // events not committed within twice the time
+	Lost     int64 // events that became dead letters
 	LostWhy  string
-	Memory   int64 // bytes of an instance, with the processes it started; 0 is not known
-	Endpoint int64 // bytes of the endpoint, which instances share; 0 is none, or not known
+	Memory   int64 // bytes of an instance with the processes that it started; 0 is unknown
+	Endpoint int64 // bytes of the endpoint, which instances share; 0 is no endpoint, or unknown
 }
 
-// Median returns what several measurements of one placement come to: the median of
-// each time and of memory, and all events. There is one at least.
+// Median combines several measurements of one placement: the median of each time and of memory, and
+// the sum of all events. There must be at least one.
 func Median(rounds []Placement) Placement {
 	all := Placement{Phases: slices.Clone(rounds[0].Phases)}
 	for i := range all.Phases {
@@ -101,7 +101,7 @@ func medianPhase(rounds []Placement, of func(*Placement) Phase) Phase {
 	}
 }
 
-// median returns the middle one or, of an even number, the upper of the two.
+// median returns the middle value or, for an even number of values, the larger of the two.
 func median[T cmp.Ordered](rounds []Placement, of func(*Placement) T) T {
 	var list []T
 	for i := range rounds {
@@ -111,17 +111,17 @@ func median[T cmp.Ordered](rounds []Placement, of func(*Placement) T) T {
 	return list[len(list)/2]
 }
 
-// Bound is that of the phases.
+// Bound returns the sum of the p99 of the placement's phases.
 func (p *Placement) Bound() time.Duration { return Bound(p.Phases) }
 
-// fit is how well a placement keeps within a budget.
+// fit is how well a placement meets a budget.
 type fit int
 
 const (
-	behind   fit = iota // events pile up
-	over                // the p99 is beyond the budget
-	measured            // it is within, as measured
-	bounded             // the bound is within, too
+	behind   fit = iota // it falls behind: events pile up
+	over                // the p99 exceeds the budget
+	measured            // the measured p99 is within the budget
+	bounded             // the bound is within the budget too
 )
 
 func (p *Placement) fit(budget time.Duration) fit {
@@ -136,7 +136,7 @@ func (p *Placement) fit(budget time.Duration) fit {
 	return over
 }
 
-// describe says how a placement fits.
+// describe explains how well a placement meets a budget.
 func (p *Placement) describe(budget time.Duration) string {
 	switch p.fit(budget) {
 	case behind:
@@ -152,12 +152,12 @@ func (p *Placement) describe(budget time.Duration) string {
 	return fmt.Sprintf("even the sum of p99s, %v, is within %v", round(p.Bound()), budget)
 }
 
-// slowest names the phase with the most of the bound.
+// slowest returns the name of the phase with the largest p99.
 func (p *Placement) slowest() string {
 	return slices.MaxFunc(p.Phases, func(a, b Phase) int { return int(a.P99 - b.P99) }).Name
 }
 
-// round cuts a time for people: to three digits, or so.
+// round rounds a duration to about three digits.
 func round(d time.Duration) time.Duration {
 	unit := time.Nanosecond
 	for d/unit >= 1000 {
@@ -169,20 +169,20 @@ func round(d time.Duration) time.Duration {
 // Choice is where a model should run.
 type Choice string
 
-// The choices.
+// Choices.
 const (
 	Embed   Choice = "embed"
 	Serve   Choice = "serve"
 	Neither Choice = "neither"
 )
 
-// ErrNeither says that neither placement keeps the budget, or keeps up.
+// ErrNeither means that neither placement meets the budget or keeps up with the events.
 var ErrNeither = errors.New("the model would do neither inside nor behind an endpoint")
 
-// Decide compares a model inside with the same behind an endpoint, under a budget
-// for the p99 of an event; 0 is none. It returns the choice and, for people, its
-// reason. Where both would do the model is embedded, unless it is Heavy: what is
-// inside cannot be down. Without a budget a clearly faster endpoint is preferred.
+// Decide compares a model inside the process with the same model behind an endpoint, under a budget
+// for the p99 of an event (0 is no budget). It returns the choice and its reason as text. If both
+// are suitable, it chooses to embed the model, because an embedded model cannot be down, unless the
+// model is Heavy. Without a budget it prefers an endpoint that is clearly faster.
 func Decide(inside, endpoint *Placement, budget time.Duration) (Choice, string) {
 	in, out := inside.fit(budget), endpoint.fit(budget)
 	weight := inside.Memory - endpoint.Memory

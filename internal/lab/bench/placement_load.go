@@ -21,12 +21,12 @@ import (
 )
 
 const (
-	loadEvents = 50_000 // of a file, at most
-	madeUp     = 20_000 // events that are made up
+	loadEvents = 50_000 // most events to read from a file
+	madeUp     = 20_000 // number of synthetic events
 	madeUpKeys = 2_000
 )
 
-// eventsFor returns a source of events for a load, and a text that describes them.
+// eventsFor returns a source of events for a load, and a description of them.
 func (c *PlacementOptions) eventsFor(ctx context.Context, program *Program, in *lang.Input) (func() *source, string, error) {
 	if at := slices.IndexFunc(in.Fields, func(f lang.Field) bool { return f.Path != "" }); at >= 0 {
 		return nil, "", failure.Usage("field %s has a path: events of a load are flat", in.Fields[at].Name)
@@ -61,9 +61,8 @@ func (c *PlacementOptions) eventsFor(ctx context.Context, program *Program, in *
 	return func() *source { return &source{next: (&repeated{l.key, l.unit, l.events, 0}).next, stop: func() {}} }, from, nil
 }
 
-// repeated makes events of given ones, over and over. Their times are those at which
-// they are made and, where ids are remembered, each has one of its own: an event
-// that is repeated is neither late nor dropped.
+// repeated repeats given events without end. Each copy has the current time and, if the pipeline
+// deduplicates, a new id. A repeated event is therefore neither late nor dropped.
 type repeated struct {
 	key    string
 	unit   string
@@ -71,11 +70,11 @@ type repeated struct {
 	made   int
 }
 
-// member is one of an event's JSON.
+// member is a member of an event's JSON.
 type member struct {
 	name  []byte // with quotes and colon
 	value []byte
-	fresh byte // what is written instead of value: 't' the time, 'n' and 's' the number of the event, as number or text
+	fresh byte // replacement for value: 't' is the time; 'n' and 's' are the number of the event, as number or string
 }
 
 func membersOf(event map[string]json.RawMessage, in *lang.Input) []member {
@@ -121,7 +120,7 @@ func (l *repeated) next(dst []byte) (line, key []byte) {
 	return dst, key
 }
 
-// appendTime writes a time in a unit or layout of the pipeline file.
+// appendTime appends a time in a unit or layout of the pipeline file.
 func appendTime(dst []byte, t time.Time, unit string) []byte {
 	switch unit {
 	case "s":
@@ -165,7 +164,7 @@ func (s *sampled) AppendOnce(ctx context.Context, _ string, _ int64, records ...
 	return 0, s.Append(ctx, records...)
 }
 
-// makeUp makes events up of the fields of an input.
+// makeUp generates events with the fields of an input.
 func makeUp(in *lang.Input, seed uint64) ([]map[string]json.RawMessage, error) {
 	random := rand.New(rand.NewPCG(seed, 0))
 	kinds := map[string]value.Kind{}
@@ -179,7 +178,7 @@ func makeUp(in *lang.Input, seed uint64) ([]map[string]json.RawMessage, error) {
 	var events []map[string]json.RawMessage
 	for range madeUp {
 		event := map[string]json.RawMessage{}
-		for _, f := range in.Fields { // in order, so that a seed is enough
+		for _, f := range in.Fields { // a fixed order, so that the seed determines the events
 			if f.Name == in.Key {
 				event[f.Name] = appendMadeUp(nil, kinds[f.Name], random.IntN(madeUpKeys))
 			} else {
@@ -191,7 +190,7 @@ func makeUp(in *lang.Input, seed uint64) ([]map[string]json.RawMessage, error) {
 	return events, nil
 }
 
-// appendMadeUp writes a value of a kind as JSON, one for each number.
+// appendMadeUp appends a JSON value of a kind. Each n gives another value.
 func appendMadeUp(dst []byte, kind value.Kind, n int) []byte {
 	switch kind {
 	case value.Bool:

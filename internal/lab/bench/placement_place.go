@@ -33,12 +33,12 @@ import (
 )
 
 const (
-	placementSettle = 2 * time.Second        // of a schedule, before it counts
-	differMost      = 1e-3                   // that scores of one row may differ on other hardware, of the larger of 1 and the score
-	placementLook   = 100 * time.Millisecond // between two looks at the decisions
+	placementSettle = 2 * time.Second        // start of a schedule that is not measured
+	differMost      = 1e-3                   // allowed difference between scores of one row on other hardware, relative to the larger of 1 and the score
+	placementLook   = 100 * time.Millisecond // interval between reads of the timings
 )
 
-// placed is a pipeline with its model at one place. Two places are compared.
+// placed is a pipeline with its model in one place. Two places are compared.
 type placed struct {
 	*Program
 	ctx      context.Context
@@ -47,9 +47,9 @@ type placed struct {
 	pipeline lang.Pipeline
 	model    *lang.Model // of pipeline.Models
 	path     string      // of the model
-	loaded   model.Model // inside
+	loaded   model.Model // the model inside the process
 	events   func() *source
-	from     string // where the events come from
+	from     string // description of the events
 }
 
 // load loads the pipeline, its model and its events.
@@ -70,9 +70,9 @@ func (c *PlacementOptions) load(ctx context.Context, program *Program) (*placed,
 	if len(p.pipeline.Inputs) > 0 {
 		return nil, failure.Usage("pipeline %s has several inputs, of which no load is made: place the model of a pipeline with one", p.pipeline.Name)
 	}
-	in.Repartition = 0 // the load is written by the pipeline's own key
-	// Appends overtake each other by a millisecond or so, which a pipeline need
-	// not allow for its own producers.
+	in.Repartition = 0 // the load is already keyed by the pipeline's own key
+	// Appends overtake each other by about a millisecond. A pipeline need not allow for that with
+	// its own producers.
 	in.Time.Late, in.Time.LateTo = "include", ""
 	if p.path = p.model.File; p.path == "" {
 		return nil, failure.Usage("model %s is no file: it can be placed only by its program", p.model.Name)
@@ -111,7 +111,7 @@ func (c *PlacementOptions) choose(file *config.File) (int, error) {
 	return found, nil
 }
 
-// chooseModel returns the model to place.
+// chooseModel returns the model to compare placements for.
 func (c *PlacementOptions) chooseModel(p *lang.Pipeline) (*lang.Model, error) {
 	var names []string
 	for i := range p.Models {
@@ -123,7 +123,7 @@ func (c *PlacementOptions) chooseModel(p *lang.Pipeline) (*lang.Model, error) {
 	return nil, failure.Usage("pipeline %s has several models: choose one of %s by --model", p.Name, strings.Join(names, ", "))
 }
 
-// runner makes the pipeline with the model in a place.
+// runner creates the pipeline with the model in a place.
 func (p *placed) runner(m model.Model, members int) (*pipeline.Runner, error) {
 	p.pipeline.Code.Models = map[string]model.Model{p.model.Name: m}
 	p.model.Go, p.model.File = p.model.Name, ""
@@ -134,14 +134,14 @@ func (p *placed) runner(m model.Model, members int) (*pipeline.Runner, error) {
 	return r, nil
 }
 
-// atEndpoint is a model behind an endpoint. Its first answer is compared with the
-// model inside, which is then let go: an instance without it is to be measured.
+// atEndpoint is a model behind an endpoint. It compares the first answer with the model inside the
+// process and then releases that model, because the measured instance must not hold it.
 type atEndpoint struct {
 	*remote.Model
 	policy  model.Policy // of the model inside
 	first   sync.Once
 	inside  model.Model
-	differs error // of another model there
+	differs error // set if the endpoint has another model
 }
 
 // Info describes the model.
@@ -151,7 +151,7 @@ func (m *atEndpoint) Info() model.Info {
 	return info
 }
 
-// Predict asks the endpoint.
+// Predict calls the endpoint.
 func (m *atEndpoint) Predict(ctx context.Context, rows model.Rows, scores []float32) error {
 	err := m.Model.Predict(ctx, rows, scores)
 	if err == nil {
@@ -176,7 +176,7 @@ func (m *atEndpoint) compare(ctx context.Context, rows model.Rows, scores []floa
 	return nil
 }
 
-// outside asks the endpoint for the model.
+// outside connects to the model behind the endpoint.
 func (p *placed) outside(c *PlacementOptions) (*atEndpoint, error) {
 	info := p.loaded.Info()
 	o := remote.Options{URL: c.Endpoint, Model: c.EndpointModel, Bearer: c.Token}
@@ -237,7 +237,7 @@ func (p *placed) measure(c *PlacementOptions) (_ *Placement, err error) {
 	return m.passing()
 }
 
-// passing appends events by a schedule, and measures the phases of each.
+// passing appends events on a schedule, and measures the phases of each event.
 func (m *measurement) passing() (*Placement, error) {
 	source := m.work.source()
 	defer source.stop()
@@ -294,7 +294,7 @@ func (m *measurement) passing() (*Placement, error) {
 	return placement, nil
 }
 
-// firstLost returns why an event became a dead letter, "" where none did.
+// firstLost returns why an event became a dead letter, or "" if there are no dead letters.
 func (m *measurement) firstLost() (string, error) {
 	topic := m.runner.Outputs()[len(m.runner.Outputs())-1]
 	topics, err := m.records.Topics(m.ctx)
@@ -312,7 +312,7 @@ func (m *measurement) firstLost() (string, error) {
 				return "", err
 			}
 			if first == next {
-				continue // a tail would wait for more
+				continue // a tail would wait for more records
 			}
 			for r, err := range m.records.Tail(m.ctx, p, first) {
 				return fmt.Sprintf("%s: %s", header.Get(&r, header.Stage), clean.Text(header.Get(&r, header.Error))), err
@@ -322,7 +322,7 @@ func (m *measurement) firstLost() (string, error) {
 	return "", nil
 }
 
-// arrivals are the times at which the events of a partition came in.
+// arrivals are the arrival times of the events of a partition.
 type arrivals struct {
 	mu    sync.Mutex // guards all fields
 	first int64      // offset of times[0]
@@ -336,8 +336,8 @@ func (a *arrivals) consume(r *stream.Record) error {
 	return nil
 }
 
-// take returns when the events of p came in, and forgets them and those
-// before; nil where that was done, or where they were not read yet.
+// take returns the arrival times of the events of p, and forgets them and all earlier ones. It
+// returns nil if they were taken before or have not arrived yet.
 func (a *arrivals) take(p *observe.Timing) []time.Time {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -350,13 +350,12 @@ func (a *arrivals) take(p *observe.Timing) []time.Time {
 	return taken
 }
 
-// phaseTimes are the times that events spent in each phase. What a pipeline notes of
-// timings says it, with the times at which events came in: the pipeline itself
-// runs as it would without being looked at.
+// phaseTimes collects the time of events in each phase. It combines the timings that a pipeline
+// keeps with the arrival times of events, so the measurement does not change how the pipeline runs.
 type phaseTimes struct {
 	runner     *pipeline.Runner
 	partitions map[int32]*arrivals
-	counts     time.Time // what came before does not count
+	counts     time.Time // earlier events are not measured
 	phases     [len(observe.Phases)]times
 	sum        times
 }
@@ -375,7 +374,7 @@ func (h *phaseTimes) watch(done <-chan struct{}) {
 	}
 }
 
-// collect adds the events that came through since the last time.
+// collect adds the events that the pipeline committed since the last call.
 func (h *phaseTimes) collect() {
 	timings := h.runner.Timings()
 	slices.SortFunc(timings, func(a, b observe.Timing) int { return cmp.Compare(a.First, b.First) })
@@ -388,7 +387,7 @@ func (h *phaseTimes) collect() {
 	}
 }
 
-// add notes the phases of an event of p, by when it came in.
+// add records the phases of an event of p with its arrival time.
 func (h *phaseTimes) add(p *observe.Timing, came time.Time) {
 	for phase, took := range [...]time.Duration{observe.Queue: p.Begun.Sub(came), observe.Feature: p.Feature, observe.Model: p.Model, observe.Emit: p.Emit, observe.Commit: p.Committed.Sub(p.Made)} {
 		h.phases[phase].add(took)

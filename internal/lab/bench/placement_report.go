@@ -20,12 +20,12 @@ import (
 	"github.com/afterbay/afterbay/internal/sys/procfs"
 )
 
-// PlacementReport is what both placements came to.
+// PlacementReport is the comparison of both placements.
 type PlacementReport struct {
 	Options *PlacementOptions
-	From    string // where the events come from
+	From    string // description of the events
 	placed  *placed
-	stderr  io.Writer // of this process and of those that it starts
+	stderr  io.Writer // of this process and its child processes
 
 	Pipeline, Model, Kind string
 	Inside, Endpoint      Placement
@@ -35,17 +35,17 @@ type PlacementReport struct {
 
 func newPlacementReport(c *PlacementOptions, p *placed) *PlacementReport {
 	r := &PlacementReport{Options: c, placed: p, stderr: p.Err}
-	if _, ok := p.Err.(*os.File); !ok { // a file is handed to processes as it is
+	if _, ok := p.Err.(*os.File); !ok { // child processes can write to a file directly
 		r.stderr = &together{out: p.Err}
 	}
 	return r
 }
 
-// PlacementOptions are the flags of afterbay placement, which say what each is.
+// PlacementOptions are the flags of afterbay placement. The help of the flags describes them.
 type PlacementOptions struct {
 	File, Events                   string
 	Endpoint, EndpointModel, Token string
-	Place                          string // inside or endpoint: what this process measures
+	Place                          string // inside or endpoint: the placement that this process measures
 	Pipeline, Model                string
 	Rate                           int
 	Duration                       time.Duration
@@ -56,7 +56,7 @@ type PlacementOptions struct {
 	Budget                         time.Duration
 }
 
-// Settle is how long a schedule runs before it counts.
+// Settle returns how long a schedule runs before it is measured.
 func (c *PlacementOptions) Settle() time.Duration { return min(placementSettle, c.Duration) }
 
 // MeasurePlace measures one placement.
@@ -68,7 +68,7 @@ func MeasurePlace(ctx context.Context, c *PlacementOptions, program *Program) (*
 	return p.measure(c)
 }
 
-// ComparePlaces measures both placements, each in processes of this program, and decides.
+// ComparePlaces measures both placements, each in its own processes of this program, and decides.
 func ComparePlaces(ctx context.Context, c *PlacementOptions, program *Program) (*PlacementReport, error) {
 	p, err := c.load(ctx, program)
 	if err != nil {
@@ -76,11 +76,11 @@ func ComparePlaces(ctx context.Context, c *PlacementOptions, program *Program) (
 	}
 	r := newPlacementReport(c, p)
 	r.Pipeline, r.Model, r.Kind, r.From = p.pipeline.Name, p.model.Name, p.loaded.Info().Kind, p.from
-	trial, err := p.runner(p.loaded, 1) // says what is wrong with the pipeline
+	trial, err := p.runner(p.loaded, 1) // finds errors in the pipeline
 	if err != nil {
 		return nil, err
 	}
-	trial.Close() // each placement has its own models
+	trial.Close() // each placement opens its own models
 	models.Close(p.loaded)
 	if err := r.measure(); err != nil {
 		return nil, err
@@ -89,7 +89,7 @@ func ComparePlaces(ctx context.Context, c *PlacementOptions, program *Program) (
 	return r, nil
 }
 
-// together lets several processes write to one writer.
+// together is a writer that several processes can share.
 type together struct {
 	mu  sync.Mutex
 	out io.Writer
@@ -102,8 +102,8 @@ func (t *together) Write(text []byte) (int, error) {
 	return t.out.Write(text)
 }
 
-// measure measures the placements in turn, so that what else the machine does
-// meets both, each in a process of its own: what it has in memory is then its own.
+// measure measures the placements alternately, so that other load on the machine affects both. Each
+// measurement runs in a process of its own, so that it has its own memory.
 func (r *PlacementReport) measure() (err error) {
 	c := r.Options
 	url, memory := c.Endpoint, func() int64 { return 0 }
@@ -133,7 +133,7 @@ func (r *PlacementReport) measure() (err error) {
 	return nil
 }
 
-// self runs this program with other arguments.
+// self returns a command that runs this program with other arguments.
 func (r *PlacementReport) self(args ...string) (*exec.Cmd, error) {
 	command, err := r.placed.Self(r.placed.ctx, args...)
 	if err != nil {
@@ -145,7 +145,7 @@ func (r *PlacementReport) self(args ...string) (*exec.Cmd, error) {
 	return command, nil
 }
 
-// place has a process measure a placement.
+// place measures a placement in a child process.
 func (r *PlacementReport) place(where, url string) (p Placement, err error) {
 	c := r.Options
 	args := []string{
@@ -183,7 +183,7 @@ type scoringServer struct {
 	drained chan error
 }
 
-// serve starts one for the model.
+// serve starts a server process for the model.
 func (r *PlacementReport) serve() (*scoringServer, error) {
 	command, err := r.self("serve", "--model", r.placed.model.Name+"="+r.placed.path, "--listen", "127.0.0.1:0")
 	if err != nil {
@@ -204,7 +204,7 @@ func (r *PlacementReport) serve() (*scoringServer, error) {
 			s.url = "grpc://" + address
 		}
 	}
-	go func() { // ends with the process
+	go func() { // ends when the process ends
 		_, err := io.Copy(io.Discard, out)
 		s.drained <- err
 	}()
@@ -214,7 +214,7 @@ func (r *PlacementReport) serve() (*scoringServer, error) {
 	return s, nil
 }
 
-// end ends the process.
+// end stops the process.
 func (s *scoringServer) end() error {
 	err := s.command.Process.Signal(syscall.SIGTERM)
 	if errors.Is(err, os.ErrProcessDone) {

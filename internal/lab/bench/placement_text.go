@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Write writes the report, for people or as one object of JSON.
+// Write writes the report as text or as one JSON object.
 func (r *PlacementReport) Write(out io.Writer, asJSON bool) error {
 	if asJSON {
 		return r.writeJSON(out)
@@ -52,10 +52,10 @@ func megabytes(bytes int64) string {
 	return fmt.Sprintf("%.0f MB", float64(bytes)/1e6)
 }
 
-// toMilliseconds is to the microsecond.
+// toMilliseconds converts a duration to milliseconds, rounded to a microsecond.
 func toMilliseconds(d time.Duration) float64 { return float64(d.Round(time.Microsecond)) / 1e6 }
 
-// phaseJSON is a Phase as JSON.
+// phaseJSON is the JSON form of a Phase.
 type phaseJSON struct {
 	Name string   `json:"name"`
 	P50  *float64 `json:"p50_ms,omitempty"`
@@ -73,7 +73,7 @@ func phasesJSON(phases []Phase) (list []phaseJSON) {
 	return list
 }
 
-// sumsJSON are phases, their sum, and the rest of a budget.
+// sumsJSON holds phases, their sum, and the remainder of a budget.
 type sumsJSON struct {
 	Phases           []phaseJSON `json:"phases"`
 	Sum              *phaseJSON  `json:"sum,omitempty"`
@@ -83,7 +83,8 @@ type sumsJSON struct {
 	HeadroomMeasured *float64    `json:"headroom_measured_ms,omitempty"`
 }
 
-// within notes what a bound and a measured sum, 0 for none, leave of a budget.
+// within sets the remainders of a budget after the bound and the measured sum; a measured sum of 0
+// is unknown.
 func (s *sumsJSON) within(budget, bound, measured time.Duration) {
 	if budget == 0 {
 		return
@@ -96,7 +97,7 @@ func (s *sumsJSON) within(budget, bound, measured time.Duration) {
 	}
 }
 
-// PlacementJSON is a Placement as JSON.
+// PlacementJSON is the JSON form of a Placement.
 type PlacementJSON struct {
 	sumsJSON
 	Events   int64  `json:"events"`
@@ -130,7 +131,8 @@ func (r *PlacementReport) writeJSON(out io.Writer) error {
 	}{r.Pipeline, r.Model, r.From, c.Rate, of(&r.Inside), of(&r.Endpoint), r.Choice, r.Reason})
 }
 
-// WriteSum writes what phases come to that were not measured. More than a budget is an error; 0 is none.
+// WriteSum writes the sum of phases that were given rather than measured. It returns an error if
+// the sum exceeds the budget; a budget of 0 is no limit.
 func WriteSum(out io.Writer, phases []Phase, budget time.Duration, asJSON bool) error {
 	bound := Bound(phases)
 	if asJSON {

@@ -7,14 +7,14 @@ import (
 	"runtime/pprof"
 )
 
-// profile is a file for a profile of the CPU while events are measured; nil is none. The
-// time before, when the log is filled and warmed up, is left out.
+// profile is a file for a CPU profile of the measured time; nil writes no profile. It excludes the
+// time before, when the log is filled and warmed up.
 type profile struct {
 	file *os.File
 	on   bool
 }
 
-// newProfile makes the file of a name; "" is none.
+// newProfile creates the profile file, or returns nil for the name "".
 func newProfile(name string) (*profile, error) {
 	if name == "" {
 		return nil, nil
@@ -26,7 +26,7 @@ func newProfile(name string) (*profile, error) {
 	return &profile{file: f}, nil
 }
 
-// begin begins, or begins anew, and returns what was used until then.
+// begin starts or restarts the profile, and returns the resource use of the process so far.
 func (p *profile) begin() (usageOf, error) {
 	if p == nil {
 		return usageNow(), nil
@@ -40,7 +40,7 @@ func (p *profile) begin() (usageOf, error) {
 	return usageNow(), err
 }
 
-// end returns what was used until now.
+// end stops the profile, and returns the resource use of the process so far.
 func (p *profile) end() usageOf {
 	used := usageNow()
 	if p != nil && p.on {

@@ -12,20 +12,21 @@ import (
 	"github.com/afterbay/afterbay/model"
 )
 
-// Program is what a measurement gets of the program that it runs in.
+// Program is the parts of the running program that a measurement needs.
 type Program struct {
 	Out, Err io.Writer
 	Loader   *process.Loader
-	Engine   *process.Engine // whose log is measured
+	Engine   *process.Engine // the log to measure
 
-	// Of afterbay placement alone.
+	// Only for afterbay placement.
 	Events func(path, format string) (*ingest.Source, error)
 	Load   func(path string) (model.Model, error)
-	Self   func(ctx context.Context, args ...string) (*exec.Cmd, error) // this program
-	Ended  func(code int, err error) error                              // gives an error the class of an exit code
+	Self   func(ctx context.Context, args ...string) (*exec.Cmd, error) // returns a command that runs this program
+	Ended  func(code int, err error) error                              // wraps an error in the class of an exit code
 }
 
-// Options say what is measured, and of which work. The flags of afterbay bench say what each is.
+// Options select the workload and the measurement. The help of the flags of afterbay bench
+// describes them.
 type Options struct {
 	Work        string // baseline, fraud or moderation
 	Dir         string
@@ -36,25 +37,26 @@ type Options struct {
 	Zipf        float64
 	Exact       bool
 	Repartition int32
-	Order       string // of copies, as of input.time.order
-	Busy        int32  // partitions of the input that get events by a schedule, where copies are read
+	Order       string // order of repartitioned events, as in input.time.order
+	Busy        int32  // partitions of a repartitioned input that receive events on a schedule
 	Parallelism int
 	Schedule
 	Tuning
 	Digest     bool
-	CPUProfile string // file for a profile of the CPU while events are measured; "" is none
+	CPUProfile string // file for a CPU profile of the measured time; "" writes none
 }
 
-// Schedule is how events come where latency is measured, and what is to hold meanwhile.
+// Schedule is the arrival of events in a latency measurement, and the limits that must hold
+// meanwhile.
 type Schedule struct {
-	Rate     int // events a second; 0 measures throughput
+	Rate     int // events per second; 0 measures throughput
 	Duration time.Duration
 	Part     time.Duration
 	Steady   bool
 	MaxLag   time.Duration
 }
 
-// Tuning is what the pipeline and its log have in place of their own options; 0 and "" leave them.
+// Tuning overrides options of the pipeline and its log; 0 and "" change nothing.
 type Tuning struct {
 	CommitInterval time.Duration
 	Idle           time.Duration
@@ -64,7 +66,7 @@ type Tuning struct {
 	RetentionBytes int64
 }
 
-// describe is the line of comment that says what the figures are of.
+// describe returns a comment line that describes the measurement.
 func (c *Options) describe(onKafka bool) string {
 	switch {
 	case c.Rate > 0 && c.Repartition > 0:

@@ -18,10 +18,10 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// consumer is given the records of a partition, in order.
+// consumer receives the records of a partition, in order.
 type consumer interface{ consume(*stream.Record) error }
 
-// tails read topics as their records become durable. A nil one reads nothing.
+// tails reads topics as their records become durable. A nil one reads nothing.
 type tails struct {
 	log   inspect.Log
 	new   func(stream.Partition) consumer
@@ -34,15 +34,14 @@ type tails struct {
 type partitionTail struct {
 	partition stream.Partition
 	consumer  consumer
-	next      atomic.Int64 // offset that was not yet read
+	next      atomic.Int64 // next offset to read
 }
 
 func newTails(log inspect.Log, consumer func(stream.Partition) consumer) *tails {
 	return &tails{log: log, new: consumer}
 }
 
-// start reads all partitions of topics from their beginning, or the newest
-// records alone.
+// start starts reading all partitions of topics, from their beginning or only the newest records.
 func (d *tails) start(ctx context.Context, topics []string, newest bool) error {
 	all, err := d.log.Topics(ctx)
 	if err != nil {
@@ -72,8 +71,8 @@ func (d *tails) start(ctx context.Context, topics []string, newest bool) error {
 	return nil
 }
 
-// newestRecords of a partition are still in memory, so that reading them again
-// costs what reading them at first did.
+// newestRecords is a number of records per partition that are still in memory. Reading them again
+// therefore costs as much as the first time.
 const newestRecords = 5000
 
 func (t *partitionTail) run(ctx context.Context, log stream.Log) error {
@@ -92,7 +91,7 @@ func (t *partitionTail) run(ctx context.Context, log stream.Log) error {
 	return nil
 }
 
-// end waits until all that is in the topics was read.
+// end waits until all records of the topics are read.
 func (d *tails) end(ctx context.Context) error {
 	if d == nil {
 		return nil
@@ -114,7 +113,7 @@ func (d *tails) end(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// digest is that of the records of a partition: all but their offsets.
+// digest is a digest of the records of a partition without their offsets.
 type digest struct {
 	hash  hash.Hash
 	count int64
@@ -142,7 +141,7 @@ func (d *digest) add(parts ...[]byte) {
 	}
 }
 
-// digests prints those of the outputs and of the state.
+// digests prints the digests of the outputs and of the state.
 func (m *measurement) digests(read *tails) error {
 	outputs, records := sha256.New(), int64(0)
 	for _, t := range read.tails {
@@ -183,7 +182,7 @@ func (m *measurement) digests(read *tails) error {
 	return nil
 }
 
-// times counts how long events took, in buckets of which each is 1/128 wide.
+// times counts durations in buckets with a relative width of 1/128.
 type times struct {
 	counts [(64 - timesBits) << timesBits]uint32
 	count  int64
@@ -208,8 +207,7 @@ func (t *times) merge(other *times) {
 	t.most = max(t.most, other.most)
 }
 
-// quantile returns the time that a share of the events did not exceed, up to
-// 1/128 too high.
+// quantile returns the duration that a share of the events did not exceed, at most 1/128 too high.
 func (t *times) quantile(share float64) time.Duration {
 	rest := int64(share * float64(t.count))
 	for i, n := range t.counts {
@@ -221,11 +219,11 @@ func (t *times) quantile(share float64) time.Duration {
 	return t.most
 }
 
-// latencies are the times of the events of a partition, by part of the run.
+// latencies are the latencies of the events of a partition, by part of the run.
 type latencies struct {
 	work  *work
 	due   func(event int64) time.Time
-	start time.Time // what was due before does not count
+	start time.Time // events due earlier are not measured
 	part  time.Duration
 	parts []*times
 }

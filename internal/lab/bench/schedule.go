@@ -13,12 +13,12 @@ import (
 )
 
 const (
-	senders  = 16               // appends under way at once; when all are, the schedule goes on and the wait counts
-	tick     = time.Millisecond // what is due within it is appended together
-	batchMax = 4096             // events of an append
+	senders  = 16               // most concurrent appends; if all are busy, later events wait, and the wait is measured
+	tick     = time.Millisecond // events due within one tick are appended together
+	batchMax = 4096             // most events per append
 )
 
-// batch is events of one append. Its memory is used again.
+// batch is the events of one append. Its memory is reused.
 type batch struct {
 	records []stream.Record
 	bytes   []byte
@@ -29,7 +29,7 @@ func newBatch(topic string, events int) *batch {
 	return &batch{records: make([]stream.Record, 0, events), input: stream.Partition{Topic: topic, Index: stream.ByKey}}
 }
 
-// fill replaces the batch by the next events of a source.
+// fill replaces the contents of the batch with the next events of a source.
 func (b *batch) fill(s *source, events int) {
 	b.records, b.bytes = b.records[:0], b.bytes[:0]
 	for range events {
@@ -40,14 +40,14 @@ func (b *batch) fill(s *source, events int) {
 	}
 }
 
-// schedule is when each event is due, whatever became of those before.
+// schedule determines when each event is due, independent of the progress of earlier events.
 type schedule struct {
 	rate     int
 	events   int64
 	topic    string
 	source   *source
 	start    time.Time
-	arrivals []arrival // of the events, by number; nil is even times and partitions by key
+	arrivals []arrival // by number of the event; nil uses equal intervals, and partitions by key
 }
 
 func (s *schedule) due(event int64) time.Time {
@@ -57,14 +57,14 @@ func (s *schedule) due(event int64) time.Time {
 	return s.start.Add(time.Duration(float64(event) / float64(s.rate) * float64(time.Second)))
 }
 
-// arrival is when and where an event comes that meets those of other partitions. Each
-// partition has events at random times, independent of those of the others.
+// arrival is the time and the partition of an event that is merged with events of other partitions.
+// The events of each partition are at random times, independent of the other partitions.
 type arrival struct {
-	after     time.Duration // the start of the schedule
+	after     time.Duration // since the start of the schedule
 	partition int32
 }
 
-// newArrivals returns events of so many partitions at a rate of all together.
+// newArrivals returns events of a number of partitions, with a total rate in events per second.
 func newArrivals(seed uint64, rate int, events int64, partitions int32) []arrival {
 	random := rand.New(rand.NewPCG(seed, 0x6f72646572))
 	list, after := make([]arrival, events), 0.0
@@ -75,18 +75,18 @@ func newArrivals(seed uint64, rate int, events int64, partitions int32) []arriva
 	return list
 }
 
-// stamp gives the records of events from a number on their partitions, and the times at which
-// they are due.
+// stamp sets the partitions and the due times of the records of events, starting with the event
+// number from.
 func (s *schedule) stamp(records []stream.Record, from int64) {
 	for i := range records {
 		r, event := &records[i], from+int64(i)
 		r.Partition.Index = s.arrivals[event].partition
 		_, at, _ := bytes.Cut(r.Value, baselineTime)
-		strconv.AppendInt(at[:0], s.due(event).UnixMilli(), 10) // as many digits as there are
+		strconv.AppendInt(at[:0], s.due(event).UnixMilli(), 10) // the number of digits stays the same
 	}
 }
 
-// run hands the events to send, when they are due, from several goroutines.
+// run calls send with the events when they are due, from several goroutines.
 func (s *schedule) run(ctx context.Context, send func(context.Context, ...stream.Record) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	free, full := make(chan *batch, senders), make(chan *batch)

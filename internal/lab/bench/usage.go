@@ -11,7 +11,7 @@ import (
 	"github.com/afterbay/afterbay/internal/sys/procfs"
 )
 
-// usageOf is what the process has used.
+// usageOf is the resource use of the process up to a time.
 type usageOf struct {
 	at     time.Time
 	cpu    time.Duration
@@ -26,7 +26,7 @@ func usageNow() usageOf {
 	return u
 }
 
-// cpuNow returns the processor time of the process, user and system.
+// cpuNow returns the processor time of the process, user and system together.
 func cpuNow() time.Duration {
 	var r syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {
@@ -35,16 +35,16 @@ func cpuNow() time.Duration {
 	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
 }
 
-// residentBytes returns the memory that the process holds and the most that it
-// held, where the system says so.
+// residentBytes returns the current and the largest memory of the process, in bytes. ok is false if
+// the system does not report them.
 func residentBytes() (now, peak int64, ok bool) {
 	now, errNow := procfs.Memory(os.Getpid(), "VmRSS")
 	peak, errPeak := procfs.Memory(os.Getpid(), "VmHWM")
 	return now, peak, errNow == nil && errPeak == nil
 }
 
-// countFiles returns how many files a folder holds, and their bytes. One that
-// goes meanwhile is left out.
+// countFiles returns the number of files in a folder and their total size in bytes. It ignores
+// files that are removed meanwhile.
 func countFiles(dir string) (files, bytes int64) {
 	_ = filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {

@@ -15,16 +15,16 @@ import (
 	"github.com/afterbay/afterbay/internal/lang/steps"
 )
 
-// work is what a measurement runs.
+// work is a workload to measure.
 type work struct {
 	files  demo.Files
-	number []byte // of an event, written behind this in its output
+	number []byte // text in an output before the number of its event
 	source func() *source
 }
 
-// source makes the events of a work.
+// source generates the events of a workload.
 type source struct {
-	next func(dst []byte) (line, key []byte) // appends an event to dst; its key lies in it, nil where it has none
+	next func(dst []byte) (line, key []byte) // appends an event to dst; key is a part of dst, or nil if the event has none
 	stop func()
 }
 
@@ -44,7 +44,7 @@ func (c *Options) work() work {
 	}}
 }
 
-// fraudSource makes payments without end.
+// fraudSource generates payments without end.
 func fraudSource(seed uint64) *source {
 	const endless = 1 << 40
 	next, stop := iter.Pull(fraud.Events(fraud.Options{Seed: seed, Events: endless}))
@@ -57,7 +57,7 @@ func fraudSource(seed uint64) *source {
 	}}
 }
 
-// baselineTime is before the time of an event of the baseline, milliseconds since 1970.
+// baselineTime is the text before the time of a baseline event, in milliseconds since 1970.
 var baselineTime = []byte(`"ts": `)
 
 // exactWindows makes the windows of a pipeline exact.
@@ -75,7 +75,7 @@ func exactWindows(p lang.Pipeline) {
 	}
 }
 
-// eventNumber returns the number of the event that an output is of.
+// eventNumber returns the number of the event that an output was made from.
 func (w *work) eventNumber(output []byte) (n int64, ok bool) {
 	_, digits, _ := bytes.Cut(output, w.number)
 	for i, digit := range digits {

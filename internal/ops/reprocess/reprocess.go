@@ -36,9 +36,11 @@ type Job struct {
 
 	// Into redirects the results. Each entry has one of these forms:
 	//
-	// - A sink of the pipeline. It receives the results once the generation has caught up, or if the generation is already live. The job does nothing else with them.
-	// - A topic. It receives all outputs except dead letters, in place of the generation's own topics.
-	// - OUTPUT=TOPIC, which redirects one output.
+	//   - A sink of the pipeline. It receives the results once the generation has caught up.
+	//     If the generation is already live, the job only delivers them.
+	//   - A topic. It receives all outputs except dead letters, in place of the generation's
+	//     own topics.
+	//   - OUTPUT=TOPIC, which redirects one output.
 	//
 	// If a name is both a sink and a topic, write sink:NAME or topic:NAME. Results that are written
 	// to such topics never become live.
