@@ -120,9 +120,9 @@ func (r *reading) partition(ctx context.Context, p stream.Partition) ([]stream.R
 	return records, nil
 }
 
-// source returns the position of the record from which a record was made; "" for an event. If the
-// pipeline reads several partitions in time order, the offset is the event's number in the order of
-// release.
+// source returns the position of the source record that a record was made from; "" for an event. If
+// the pipeline reads several partitions in time order, the offset is the event's number in the
+// order of release.
 func source(r *stream.Record) string {
 	if from := header.Get(r, header.Source); from != "" {
 		return from
@@ -134,9 +134,9 @@ func source(r *stream.Record) string {
 	return header.Get(r, header.Position)
 }
 
-// lane names the group of records of an output partition whose order is the same in each way of
-// running. By default these are the records made from events of one partition. If events are
-// queued, they are the records of one key (with `ordered`) or of one event.
+// lane names a group of records in an output partition. The order within a group is the same in
+// each way of running. By default a group has the records made from events of one partition. If
+// events are queued, a group has the records of one key (with `ordered`) or of one event.
 func (r *reading) lane(record *stream.Record) string {
 	if to := header.Value(record, header.AnswerTo); to != nil {
 		return fmt.Sprintf("answers to %q", to) // two stages write such records
@@ -222,7 +222,7 @@ func (r *reading) seen(i int, position string) string {
 	return position
 }
 
-// eventOf returns the event from which the record at a position was made, directly or through other
+// eventOf returns the event that the record at a position was made from, directly or through other
 // records.
 func (r *reading) eventOf(position string) (place, bool) {
 	for range 3 * len(r.topics) { // the longest possible chain
@@ -289,8 +289,8 @@ func (r *reading) isSink(group string) bool {
 	})
 }
 
-// difference describes the first difference between the records, state and results of two runs. It
-// returns "" if there is none.
+// difference describes the first difference between the records, state and results of two runs, or
+// returns "".
 func (o *outcome) difference(other *outcome) string {
 	names := slices.Sorted(maps.Keys(o.records))
 	for name := range other.records {

@@ -42,7 +42,7 @@ type command struct {
 	indent int            // indentation of the block, in bytes
 }
 
-// event is an event in the form in which a scenario describes it.
+// event is an event as written in a scenario.
 type event struct {
 	topic     string // "" is the topic of the first input
 	at        time.Time

@@ -22,7 +22,7 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// way is one configuration in which a scenario runs. The ways differ in everything that must not
+// way is one configuration for running a scenario. The ways differ in everything that must not
 // change a result.
 type way struct {
 	name     string
@@ -74,7 +74,7 @@ type run struct {
 	opened  int // number of the folder that engine is in
 	process *process
 	waiting []stream.Record  // not yet appended
-	singles int              // events for which the run waited because of way.single
+	singles int              // events that the run waited for because of way.single
 	notes   map[int][]string // results that were read during the run, by command
 
 	files sync.Mutex // held while the log is appended to or copied; locked before mu
@@ -131,7 +131,7 @@ func (w *world) run(ctx context.Context, v way, folder string) (_ *outcome, err 
 	return r.outcome(ctx)
 }
 
-// open opens the log. An embedded log is in the state in which the last process left it.
+// open opens the log. An embedded log has the data that the last process left.
 func (r *run) open(ctx context.Context) error {
 	switch {
 	case !r.way.embedded && r.engine != nil:
@@ -293,8 +293,8 @@ func (r *run) wait(ctx context.Context, until func(*process) error) error {
 	}
 }
 
-// append appends the waiting records while a process is alive. A kill then leaves files that
-// contain all records whose append has returned.
+// append appends the waiting records while a process is alive. After append has returned, the
+// records are in the files that a kill leaves.
 func (r *run) append(ctx context.Context) error {
 	records := r.waiting
 	r.waiting = nil

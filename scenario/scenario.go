@@ -44,7 +44,7 @@ type Options struct {
 // Failure is one difference between a scenario and its run.
 type Failure struct {
 	File    string
-	Line    int    // line of the command whose results differ; 0 if the failure has no command
+	Line    int    // line of the command with the difference; 0 if the failure has no command
 	Command string // as in the file
 	Message string // the difference: lines with "-" were expected, lines with "+" happened
 

@@ -15,8 +15,8 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// world is a scenario whose pipelines are loaded and whose records are built. Every way of running
-// the scenario starts from it.
+// world is a scenario with loaded pipelines and built records. Every way of running the scenario
+// starts from it.
 type world struct {
 	*Scenario
 	pipelines []pipeline        // in dependency order: writers of a topic before its readers

@@ -53,7 +53,7 @@ func (o Options) Validate() error {
 
 // Faults are the possible faults of a contact.
 var Faults = []string{
-	"malformed",     // a chat whose line is cut
+	"malformed",     // a chat with a cut line
 	"late",          // a chat more than 35 s late
 	"broken image",  // only its beginning is an image
 	"cut image",     // its second half is missing
