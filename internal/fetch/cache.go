@@ -15,18 +15,18 @@ import (
 	"time"
 )
 
-// cache keeps content by its hash, in memory or in a folder, of so many bytes at
-// most: what was used longest ago goes first. In a folder each content is a file
-// named by its hash, written whole before it has the name, and checked when it is
-// read; a process finds there what one before it left.
+// cache stores content by its hash, in memory or in a folder, up to max bytes. It evicts the least
+// recently used content first. In a folder, each content is a file named by its hash. The file gets
+// that name when it is complete, and is verified when it is read. A process can use the files that
+// an earlier process left.
 type cache struct {
 	dir string
 	max int64
 
-	mu      *sync.Mutex // guards what follows
+	mu      *sync.Mutex // guards the fields below
 	opened  bool
-	known   map[string]*list.Element // of kept, by hash
-	order   *list.List               // of *kept, the one used last in front
+	known   map[string]*list.Element // *kept by hash
+	order   *list.List               // *kept, most recently used first
 	bytes   int64
 	evicted uint64
 }
@@ -34,19 +34,19 @@ type cache struct {
 type kept struct {
 	sum     string
 	size    int64
-	content []byte // where there is no folder
+	content []byte // only without a folder
 }
 
-// storing is a fault of the folder.
+// storing is an error of the cache folder.
 type storing struct{ err error }
 
-// Error says what happened.
+// Error returns the text of err.
 func (s *storing) Error() string { return s.err.Error() }
 
-// writer takes content before its hash is known.
+// writer receives content before its hash is known.
 type writer interface {
 	io.Writer
-	abort() // has no effect after it was kept
+	abort() // no effect after commit
 }
 
 type memory struct{ bytes.Buffer }
@@ -58,7 +58,7 @@ type file struct {
 	kept bool
 }
 
-// Write writes, and says of an error that it is the folder's.
+// Write writes to the file. An error becomes a *storing.
 func (f *file) Write(p []byte) (int, error) {
 	n, err := f.File.Write(p)
 	if err != nil {
@@ -88,7 +88,7 @@ func (c *cache) path(sum string) string { return filepath.Join(c.dir, sum[:2], s
 
 const unfinished = "unfinished-"
 
-// begin returns where content goes whose hash is not known yet.
+// begin returns a writer for content with a hash that is not yet known.
 func (c *cache) begin() (writer, error) {
 	if c.dir == "" {
 		return &memory{}, nil
@@ -103,13 +103,13 @@ func (c *cache) begin() (writer, error) {
 	return &file{File: to}, nil
 }
 
-// commit keeps what was written.
+// commit stores the written content under its hash.
 func (c *cache) commit(w writer, sum string, size int64) error {
 	switch w := w.(type) {
 	case *memory:
 		content := w.Bytes()
 		if cap(content) > len(content)+len(content)/8 || content == nil {
-			content = append([]byte{}, content...) // of its own size
+			content = append([]byte{}, content...) // a copy without spare capacity
 		}
 		c.note(&kept{sum, size, content})
 	case *file:
@@ -131,7 +131,7 @@ func (c *cache) commit(w writer, sum string, size int64) error {
 	return nil
 }
 
-// put keeps content.
+// put stores content.
 func (c *cache) put(sum string, content []byte) error {
 	w, err := c.begin()
 	if err != nil {
@@ -154,7 +154,7 @@ func (c *cache) has(sum string) bool {
 	return at != nil
 }
 
-// note adds content, and forgets other.
+// note adds content, and evicts other content if necessary.
 func (c *cache) note(k *kept) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -169,7 +169,7 @@ func (c *cache) note(k *kept) {
 	}
 }
 
-// drop forgets content; the mutex is held.
+// drop removes content. The caller holds the mutex.
 func (c *cache) drop(at *list.Element) {
 	k := at.Value.(*kept)
 	c.order.Remove(at)
@@ -180,7 +180,7 @@ func (c *cache) drop(at *list.Element) {
 	}
 }
 
-// get returns the content of a hash, nil where it is not kept.
+// get returns the content of a hash, nil if it is not cached.
 func (c *cache) get(sum string) []byte {
 	if c.dir != "" && c.open() != nil {
 		return nil
@@ -203,13 +203,13 @@ func (c *cache) get(sum string) []byte {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.known[sum] == at { // it was damaged, or somebody took it away
+	if c.known[sum] == at { // the file was damaged or removed
 		c.drop(at)
 	}
 	return nil
 }
 
-// open finds what a process before this one kept.
+// open loads the list of content that an earlier process left.
 func (c *cache) open() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -230,14 +230,14 @@ func (c *cache) open() error {
 		}
 		info, err := entry.Info()
 		if err != nil {
-			return nil // it went meanwhile
+			return nil // the file was removed meanwhile
 		}
 		name := entry.Name()
 		switch hash, err := hex.DecodeString(name); {
 		case err == nil && len(hash) == sha256.Size:
 			all = append(all, aged{kept{sum: name, size: info.Size()}, info.ModTime()})
 		case strings.HasPrefix(name, unfinished) && time.Since(info.ModTime()) > time.Hour:
-			os.Remove(path) // of a process that was killed
+			os.Remove(path) // left by a process that was killed
 		}
 		return nil
 	})

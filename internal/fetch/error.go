@@ -6,32 +6,31 @@ import (
 	"github.com/afterbay/afterbay/model"
 )
 
-// fault is why there is no content, and whose fault that is. One that is not there
-// may come: it is of no fault here, which calling.BlameOf takes for the row's, and
-// counts as an attempt of it.
+// fault is an error with a blame. Content that is missing may appear later, so its error is not a
+// fault: calling.BlameOf blames the row and counts an attempt.
 type fault struct {
 	blame model.Blame
 	err   error
 }
 
-// Error says what happened.
+// Error returns the text of err.
 func (f *fault) Error() string { return f.err.Error() }
 
-// Unwrap returns what happened.
+// Unwrap returns err.
 func (f *fault) Unwrap() error { return f.err }
 
-// Blame says whose fault it is.
+// Blame returns the cause of the error.
 func (f *fault) Blame() model.Blame { return f.blame }
 
-// refuse is the error of what is never fetched.
+// refuse returns the error for content that must never be fetched.
 func refuse(format string, args ...any) error {
 	return &fault{model.BlameRows, fmt.Errorf(format, args...)}
 }
 
-// away is the error of a place that does not answer as it should: the row waits.
+// away returns the error for a place that does not answer correctly: the row waits.
 func away(format string, args ...any) error {
 	return &fault{model.BlameSource, fmt.Errorf(format, args...)}
 }
 
-// missing is the error of what is not there, or not for us.
+// missing returns the error for content that does not exist or is not accessible.
 func missing(format string, args ...any) error { return fmt.Errorf(format, args...) }

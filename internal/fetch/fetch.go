@@ -1,7 +1,7 @@
-// Package fetch brings the content that URLs name: of files, of objects of S3 and
-// by HTTP, bounded in bytes and time, and known by its hash from then on. What is at
-// a URL depends on the world, so who decides by it records the hash; content that is
-// asked for again is that of the hash, or an error.
+// Package fetch fetches the content of URLs: files, S3 objects and HTTP resources. Size and time
+// are limited. From then on the content is identified by its hash. The content of a URL can change,
+// so the caller must record the hash with its decision. When that content is read again, the result
+// is the content with that hash, or an error.
 package fetch
 
 import (
@@ -29,25 +29,25 @@ import (
 	"github.com/afterbay/afterbay/model"
 )
 
-// MaxBytes is what content has at most where nobody says less.
+// MaxBytes is the default maximum size of content.
 const MaxBytes = 10 << 20
 
-// Options say what may be fetched, and bound what is kept of it. The zero value
-// fetches from public addresses by HTTP alone.
+// Options says what may be fetched, and limits the cache. The zero value allows only HTTP from
+// public addresses.
 type Options struct {
-	Root     string         // the folder that files are in; "" is no files
-	Hosts    []string       // that are asked by HTTP: names, or *.example.com for all below one; nil is any
-	Private  []netip.Prefix // addresses that are asked though they are private
-	Plain    bool           // also http, without encryption
-	Buckets  []string       // of S3, that are read; * is any; nil is none
+	Root     string         // folder of files; "" disables files
+	Hosts    []string       // allowed HTTP hosts: names, or *.example.com for all names below it; nil allows any
+	Private  []netip.Prefix // private networks that are allowed
+	Plain    bool           // also allow http, without encryption
+	Buckets  []string       // allowed S3 buckets; * allows any; nil allows none
 	S3       s3.Options     // without the client
-	CacheDir string         // a folder that keeps content; "" keeps it in memory
-	CacheMax int64          // bytes of content that are kept; 0 is 256 MiB
+	CacheDir string         // cache folder; "" caches in memory
+	CacheMax int64          // maximum size of the cache; 0 is 256 MiB
 	Breaker  control.BreakerOptions
 	Now      func() time.Time // nil is time.Now
 }
 
-// Validate returns all that is wrong with the options, and why.
+// Validate returns all errors in the options, joined.
 func (o Options) Validate() error {
 	var errs []error
 	if o.Root != "" && !filepath.IsAbs(o.Root) {
@@ -70,29 +70,29 @@ func (o Options) Validate() error {
 	return errors.Join(append(errs, err)...)
 }
 
-// Content is what is known of content that was fetched.
+// Content describes fetched content.
 type Content struct {
-	Sum  string // its SHA-256, 64 hex digits
+	Sum  string // SHA-256, 64 hex digits
 	Size int64  // bytes
-	Type string // media type: what was told, or what the first bytes look like
+	Type string // media type: as the source says, or guessed from the first bytes
 }
 
-// Stats counts what a Fetcher did.
+// Stats holds the counters of a Fetcher.
 type Stats struct {
-	Objects   uint64 `json:"contents"`            // fetched whole
-	Bytes     uint64 `json:"content_bytes"`       // of them
-	Faults    uint64 `json:"faults"`              // by places that did not answer as they should
+	Objects   uint64 `json:"contents"`            // contents fetched completely
+	Bytes     uint64 `json:"content_bytes"`       // bytes fetched
+	Faults    uint64 `json:"faults"`              // fetches that failed because of a place
 	Unfetched uint64 `json:"unfetched"`           // missing, refused or too large
-	Again     uint64 `json:"repeated"`            // Objects whose content was fetched again, since it was not kept
-	Changed   uint64 `json:"changed"`             // content that was another when it was fetched again
-	Forgotten uint64 `json:"places_evicted"`      // hosts and buckets whose faults are not known any more, since there are so many others
-	Hits      uint64 `json:"cache_hits"`          // of content that was asked for
-	Misses    uint64 `json:"cache_misses"`        // likewise, not kept
-	Kept      int64  `json:"cache_bytes"`         // bytes
-	Evicted   uint64 `json:"cache_evicted_bytes"` // bytes that made room for others
+	Again     uint64 `json:"repeated"`            // contents fetched again because they were not cached
+	Changed   uint64 `json:"changed"`             // contents that differed when they were fetched again
+	Forgotten uint64 `json:"places_evicted"`      // hosts and buckets that were forgotten because there are too many others
+	Hits      uint64 `json:"cache_hits"`          // reads answered by the cache
+	Misses    uint64 `json:"cache_misses"`        // reads that the cache could not answer
+	Kept      int64  `json:"cache_bytes"`         // bytes in the cache
+	Evicted   uint64 `json:"cache_evicted_bytes"` // bytes evicted from the cache
 }
 
-// Fetcher brings content. It is safe for concurrent use.
+// Fetcher fetches and caches content. It is safe for concurrent use.
 type Fetcher struct {
 	options Options
 	client  *http.Client
@@ -106,7 +106,7 @@ type Fetcher struct {
 	objects, bytes, faults, unfetched, again, changed, forgotten, hits, misses atomic.Uint64
 }
 
-// New returns a fetcher. Nothing is opened or asked yet.
+// New returns a fetcher. It opens and fetches nothing yet.
 func New(o Options) (*Fetcher, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -119,7 +119,7 @@ func New(o Options) (*Fetcher, error) {
 	f.client = newClient(&f.options)
 	f.cache = newCache(o.CacheDir, cmp.Or(o.CacheMax, 256<<20))
 	if o.Buckets != nil {
-		// The server is the operator's choice, wherever it is.
+		// The operator configures the S3 server, so any address is allowed.
 		o.S3.Client = httpclient.NoRedirects(&http.Transport{Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: 16, DisableCompression: true, MaxResponseHeaderBytes: headerMax})
 		var err error
 		if f.store, err = s3.New(o.S3); err != nil {
@@ -129,7 +129,7 @@ func New(o Options) (*Fetcher, error) {
 	return f, nil
 }
 
-// Close ends idle connections.
+// Close closes idle connections and the folder of files.
 func (f *Fetcher) Close() {
 	f.client.CloseIdleConnections()
 	if f.store != nil {
@@ -143,7 +143,7 @@ func (f *Fetcher) Close() {
 	}
 }
 
-// Stats returns what was done so far.
+// Stats returns the counters so far.
 func (f *Fetcher) Stats() Stats {
 	s := Stats{
 		Objects: f.objects.Load(), Bytes: f.bytes.Load(), Faults: f.faults.Load(), Unfetched: f.unfetched.Load(),
@@ -153,9 +153,9 @@ func (f *Fetcher) Stats() Stats {
 	return s
 }
 
-// Fetch brings the content of URLs, one behind the other, of at most so many bytes
-// in all, and keeps it. Of an error calling.BlameOf says whose it is; what is missing
-// may come, and is the row's.
+// Fetch fetches the concatenated content of URLs, at most bytesMax in total, and caches it.
+// calling.BlameOf returns the cause of an error. Missing content may appear later; its error blames
+// the row.
 func (f *Fetcher) Fetch(ctx context.Context, urls []string, bytesMax int64) (Content, error) {
 	return f.fetch(ctx, urls, bytesMax, f.places)
 }
@@ -180,7 +180,7 @@ func (f *Fetcher) fetch(ctx context.Context, urls []string, bytesMax int64, at *
 	return content, f.cache.commit(into, content.Sum, content.Size)
 }
 
-// bring writes the content of URLs.
+// bring fetches the content of URLs and writes it to into.
 func (f *Fetcher) bring(ctx context.Context, urls []string, bytesMax int64, at *places, into io.Writer) (Content, error) {
 	if len(urls) == 0 {
 		return Content{}, refuse("there is no URL")
@@ -197,7 +197,7 @@ func (f *Fetcher) bring(ctx context.Context, urls []string, bytesMax int64, at *
 	return Content{Sum: hex.EncodeToString(r.sum.Sum(nil)), Size: r.most - r.left, Type: cmp.Or(r.told, "application/octet-stream")}, nil
 }
 
-// one writes the content of a URL.
+// one passes the content of one URL to r.
 func (f *Fetcher) one(ctx context.Context, text string, at *places, r *receiver) error {
 	from, err := f.parse(text)
 	if err != nil {
@@ -215,8 +215,9 @@ func (f *Fetcher) one(ctx context.Context, text string, at *places, r *receiver)
 	return err
 }
 
-// Bytes returns the content of a hash: what is kept or, where refetch is set, what
-// the URLs have, if it is that. Nobody may write to it.
+// Bytes returns the content of c from the cache. If the cache does not have it and refetch is true,
+// Bytes fetches the URLs again; different content is an error. The caller must not modify the
+// result.
 func (f *Fetcher) Bytes(ctx context.Context, c Content, urls []string, refetch bool) ([]byte, error) {
 	return f.content(ctx, c, urls, refetch, f.places)
 }
@@ -247,20 +248,20 @@ func (f *Fetcher) content(ctx context.Context, c Content, urls []string, refetch
 	return into.Bytes(), f.cache.put(c.Sum, into.Bytes())
 }
 
-// receiver takes content as it comes.
+// receiver receives content.
 type receiver struct {
 	sum        hash.Hash
 	into       io.Writer
 	left, most int64
-	told       string // the type of the first content
+	told       string // type of the first content
 }
 
 const sniffBytes = 512
 
 var errTooLarge = errors.New("too large")
 
-// take reads content to its end. size is what it has, -1 where nobody said; told is
-// its type, "" likewise.
+// take reads content to its end. size is the expected size, -1 if unknown; told is the type, "" if
+// unknown.
 func (r *receiver) take(shown string, content io.Reader, size int64, told string) error {
 	if size > r.left {
 		return refuse("%s: %w: %d bytes, where at most %d are taken", shown, errTooLarge, r.most-r.left+size, r.most)
@@ -289,7 +290,7 @@ func (r *receiver) take(shown string, content io.Reader, size int64, told string
 	return nil
 }
 
-// head keeps the first bytes of what is written.
+// head is a writer that keeps the first bytes.
 type head struct{ bytes []byte }
 
 func (h *head) Write(p []byte) (int, error) {

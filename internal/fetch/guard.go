@@ -19,16 +19,15 @@ const (
 	headerMax    = 64 << 10
 )
 
-// guardError is why a place is not asked.
+// guardError says why a place must not be called.
 type guardError struct{ why string }
 
-// Error says why.
+// Error returns the reason.
 func (e *guardError) Error() string { return e.why }
 
-// newClient returns a client that asks nobody but those who may be: an address is
-// looked at when it is connected to, so neither a name that resolves to another one
-// a moment later nor a redirect leads elsewhere. It uses no proxy, which would
-// connect for it.
+// newClient returns a client that connects only to allowed addresses. It checks an address when it
+// connects. So neither a redirect, nor a name that resolves to another address a moment later, can
+// reach a forbidden one. It uses no proxy, because a proxy would connect on its behalf.
 func newClient(o *Options) *http.Client {
 	dialer := &net.Dialer{Timeout: 10 * time.Second, ControlContext: func(_ context.Context, _, address string, _ syscall.RawConn) error {
 		return o.reachable(address)
@@ -57,7 +56,7 @@ func newClient(o *Options) *http.Client {
 
 func (f *Fetcher) allowed(to *url.URL) error { return f.options.allowed(to) }
 
-// allowed says why a URL is not asked for, nil where it is.
+// allowed returns an error if a URL must not be fetched.
 func (o *Options) allowed(to *url.URL) error {
 	scheme, host := strings.ToLower(to.Scheme), strings.ToLower(strings.TrimSuffix(to.Hostname(), "."))
 	switch {
@@ -80,18 +79,17 @@ func (o *Options) allowed(to *url.URL) error {
 	return &guardError{fmt.Sprintf("content.hosts does not name %q", host)}
 }
 
-// inner are networks that are not public beside those that netip knows: of carriers,
-// of this network, of protocols, tests and the future, and those that hold an
-// address of version 4.
+// inner lists networks that are not public, in addition to those that netip knows. They are for
+// carriers, this network, protocols, tests and future use, or embed an IPv4 address.
 var inner = []netip.Prefix{
 	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("192.0.0.0/24"),
-	netip.MustParsePrefix("168.63.129.16/32"), // the host agent of Azure, which a machine there reaches at this public address
+	netip.MustParsePrefix("168.63.129.16/32"), // the Azure host agent; a virtual machine reaches it at this public address
 	netip.MustParsePrefix("198.18.0.0/15"), netip.MustParsePrefix("240.0.0.0/4"),
 	netip.MustParsePrefix("64:ff9b::/96"), netip.MustParsePrefix("64:ff9b:1::/48"), netip.MustParsePrefix("2001::/32"),
 	netip.MustParsePrefix("2002::/16"), netip.MustParsePrefix("fec0::/10"), netip.MustParsePrefix("::/96"),
 }
 
-// reachable says why an address is not connected to, nil where it is.
+// reachable returns an error if connections to an address are forbidden.
 func (o *Options) reachable(address string) error {
 	to, err := netip.ParseAddrPort(address)
 	if err != nil {

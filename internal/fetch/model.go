@@ -20,10 +20,10 @@ import (
 	"github.com/afterbay/afterbay/model"
 )
 
-// Model fetches as a model answers: its input is a URL, or a list of them, and its
-// answer a text, the JSON object of a Row. So what is done about models that are slow,
-// late or down is done about content too. Events carry a reference to content, and
-// not the content, which Contents reads for models.
+// Model is a Fetcher with the interface of a model. The input is a URL or a list of URLs. The
+// output is a text, the JSON object of a Row. So the engine handles slow or failing content in the
+// same way as a slow or failing model. Events carry a reference to content, not the content itself.
+// Contents reads the content for models.
 type Model struct {
 	*Fetcher
 	list     bool
@@ -34,17 +34,17 @@ type Model struct {
 
 var _ model.Answerer = Model{}
 
-// Row is what a Model answers.
+// Row is the output of a Model.
 type Row struct {
-	Bytes string `json:"bytes"` // a reference, as a slot of kind value.Content has it
+	Bytes string `json:"bytes"` // a reference, in the format of slots of kind value.Content
 	Sum   string `json:"sha256"`
 	Size  int64  `json:"size"`
 	Type  string `json:"type"`
 }
 
-// NewModel returns a fetcher as a model, of content of at most so many bytes. The
-// input is a list of URLs as value.AppendString makes it, or one URL. Each host and
-// bucket has a breaker. It panics where the options of those are invalid.
+// NewModel returns a fetcher as a model, for content of at most bytesMax. The input is one URL or,
+// if list is true, a list of URLs made by value.AppendString. Each host and bucket has a circuit
+// breaker. NewModel panics if the breaker's options are invalid.
 func NewModel(f *Fetcher, list bool, bytesMax int64, breaker control.BreakerOptions) Model {
 	return Model{f, list, bytesMax, newPlaces(breaker, f.options.Now, &f.forgotten), model.Info{
 		Kind: "fetch", Digest: "fetch", Remote: true,
@@ -66,11 +66,10 @@ func (m Model) Check(_ []float64, bytes [][]byte) error {
 	return nil
 }
 
-// Predict implements model.Model: content is no score.
+// Predict implements model.Model. It returns an error, because content is not a score.
 func (m Model) Predict(context.Context, model.Rows, []float32) error { return calling.ErrTexts }
 
-// Answer implements model.Answerer. Rows whose content was not had are
-// model.RowErrors.
+// Answer implements model.Answerer. Rows without content become model.RowErrors.
 func (m Model) Answer(ctx context.Context, rows model.Rows, _ []float32, texts [][]byte) error {
 	return each(len(rows.Bytes), func(i int) error {
 		content, err := m.fetch(ctx, urlsOf(rows.Bytes[i], m.list), m.bytesMax, m.places)
@@ -82,7 +81,7 @@ func (m Model) Answer(ctx context.Context, rows model.Rows, _ []float32, texts [
 	})
 }
 
-// each does something for each row, and gathers the errors.
+// each calls do concurrently for each row, and collects the errors.
 func each(rows int, do func(i int) error) error {
 	errs := make([]error, rows)
 	var group errgroup.Group
@@ -132,33 +131,33 @@ func parseReference(text []byte) (c Content, err error) {
 	return c, nil
 }
 
-// Column is an input of a model that is content.
+// Column is an input of a model that takes content.
 type Column struct {
-	At   int  // among the texts of a row
-	Text bool // it has to be UTF-8
+	At   int  // index in the texts of a row
+	Text bool // the content must be UTF-8
 
-	From    Model         // that fetched it
-	Timeout time.Duration // of fetching it again
+	From    Model         // the model that fetched the content
+	Timeout time.Duration // timeout for fetching it again
 }
 
-// Contents gives a model the content that its rows have references to. Its rows have,
-// behind the texts of the model's, the URLs of each column, by which content that is
-// not kept is fetched again: off the loop, since that takes its time.
+// Contents replaces references in the rows of a model by the content. Its rows have, after the
+// texts of the model's rows, the URLs of each column. If content is not cached, Contents fetches it
+// again from these URLs. It does so only off the task loop, because it takes time.
 type Contents struct {
 	model.Model
 	columns []Column
-	texts   int // of the model's rows
+	texts   int // number of texts in the model's rows
 }
 
 var _ model.Answerer = Contents{}
 
-// NewContents returns a model of rows with references.
+// NewContents returns a model for rows with references.
 func NewContents(m model.Model, columns []Column) Contents {
 	return Contents{m, columns, m.Info().BytesWidth()}
 }
 
-// Check implements model.Model: what the model says of content is not known before
-// it is there.
+// Check implements model.Model. The model itself can check a row only when the content is
+// available.
 func (c Contents) Check(values []float64, texts [][]byte) error {
 	if len(texts) != c.texts+len(c.columns) {
 		return fmt.Errorf("%d texts of a row, want %d", len(texts), c.texts+len(c.columns))
@@ -171,8 +170,8 @@ func (c Contents) Predict(ctx context.Context, rows model.Rows, scores []float32
 	return c.Answer(ctx, rows, scores, nil)
 }
 
-// Answer implements model.Answerer. Rows whose content was not had, or that the
-// model refuses, are model.RowErrors.
+// Answer implements model.Answerer. Rows without content, and rows that the model refuses, become
+// model.RowErrors.
 func (c Contents) Answer(ctx context.Context, rows model.Rows, scores []float32, texts [][]byte) error {
 	n := rows.Len()
 	full := model.Rows{Width: rows.Width, Values: rows.Values, BytesWidth: c.texts, Bytes: make([][]byte, 0, n*c.texts), N: n}
@@ -198,11 +197,11 @@ func (c Contents) Answer(ctx context.Context, rows model.Rows, scores []float32,
 	return c.answerSome(ctx, full, failed, scores, texts)
 }
 
-// fill puts content in the place of the references of a row.
+// fill replaces the references of a row by content.
 func (c Contents) fill(ctx context.Context, bytes, urls [][]byte) error {
 	for k, column := range c.columns {
 		reference := bytes[column.At]
-		if reference == nil { // a model may take a row without
+		if reference == nil { // the model may accept a row without this input
 			continue
 		}
 		content, err := parseReference(reference)
@@ -221,14 +220,14 @@ func (c Contents) fill(ctx context.Context, bytes, urls [][]byte) error {
 	return nil
 }
 
-// bytes returns content, which is fetched again off the loop alone.
+// bytes returns content. It fetches content again only off the task loop.
 func (c *Column) bytes(ctx context.Context, of Content, urls []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
 	return c.From.content(ctx, of, urlsOf(urls, c.From.list), model.CallOf(ctx).OffLoop, c.From.places)
 }
 
-// answerSome asks the model for the rows that did not fail.
+// answerSome calls the model for the rows that did not fail.
 func (c Contents) answerSome(ctx context.Context, rows model.Rows, failed model.RowErrors, scores []float32, texts [][]byte) error {
 	n, info := rows.Len(), c.Info()
 	wide, said := info.Scores(), info.Texts()

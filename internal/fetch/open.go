@@ -18,16 +18,16 @@ import (
 	"github.com/afterbay/afterbay/internal/sys/s3"
 )
 
-// source is where the content of a URL is.
+// source is the place of a URL's content.
 type source struct {
-	shown string // the URL without what may be secret: messages show it
-	place string // whose faults count together; "" is this machine
+	shown string // the URL for messages, without possible secrets
+	place string // the unit for counting faults; "" is this machine
 	open  func(ctx context.Context, r *receiver) error
 }
 
 const shownMax = 300
 
-// parse says where the content of a URL is, or that it is not to be fetched.
+// parse returns the source of a URL, or an error if the URL must not be fetched.
 func (f *Fetcher) parse(text string) (source, error) {
 	scheme, rest, _ := strings.Cut(text, ":")
 	switch strings.ToLower(scheme) {
@@ -57,7 +57,7 @@ func (f *Fetcher) parseFile(text string) (source, error) {
 	return source{shown: shown, open: func(_ context.Context, r *receiver) error { return f.file(shown, inside, r) }}, nil
 }
 
-// folder returns the folder that files are in, opened.
+// folder opens the folder of files.
 func (f *Fetcher) folder() (*os.Root, error) {
 	f.root.Lock()
 	defer f.root.Unlock()
@@ -70,20 +70,20 @@ func (f *Fetcher) folder() (*os.Root, error) {
 	return f.files, nil
 }
 
-// file takes a file, which no link may lead out of the folder to.
+// file reads a file. The folder is an os.Root, so links cannot lead out of it.
 func (f *Fetcher) file(shown, name string, r *receiver) error {
 	root, err := f.folder()
 	if err != nil {
 		return err
 	}
-	// What is no file, such as a pipe, must not make anybody wait.
+	// Opening a pipe or another special file must not block.
 	file, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission):
 		return missing("%s: %w", shown, cause(err))
 	case errors.Is(err, syscall.EIO), errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE), errors.Is(err, syscall.ESTALE), errors.Is(err, syscall.ETIMEDOUT):
 		return away("%s: %w", shown, cause(err))
-	case err != nil: // among them what leads outside
+	case err != nil: // including paths that lead outside
 		return refuse("%s: %w", shown, cause(err))
 	}
 	defer file.Close()
@@ -97,7 +97,7 @@ func (f *Fetcher) file(shown, name string, r *receiver) error {
 	return r.take(shown, file, info.Size(), "")
 }
 
-// cause is an error of the file system without its path, which the caller shows.
+// cause returns a file system error without its path, which the caller adds.
 func cause(err error) error {
 	var at *fs.PathError
 	if errors.As(err, &at) {
@@ -126,7 +126,7 @@ func (f *Fetcher) parseS3(rest string) (source, error) {
 	return source{shown: shown, place: "s3:" + bucket, open: func(ctx context.Context, r *receiver) error { return f.object(ctx, shown, bucket, key, r) }}, nil
 }
 
-// object takes an object of S3.
+// object reads an S3 object.
 func (f *Fetcher) object(ctx context.Context, shown, bucket, key string, r *receiver) error {
 	response, err := f.store.Do(ctx, http.MethodGet, bucket, key, nil, nil)
 	var said *s3.Error
@@ -154,7 +154,7 @@ func (f *Fetcher) parseHTTP(text string) (source, error) {
 	return source{shown: shown, place: strings.ToLower(to.Scheme + "://" + to.Host), open: func(ctx context.Context, r *receiver) error { return f.get(ctx, shown, to, r) }}, nil
 }
 
-// get takes what is got by HTTP.
+// get reads an HTTP resource.
 func (f *Fetcher) get(ctx context.Context, shown string, to *url.URL, r *receiver) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, to.String(), nil)
 	if err != nil {
@@ -178,20 +178,20 @@ func (f *Fetcher) get(ctx context.Context, shown string, to *url.URL, r *receive
 	return r.take(shown, response.Body, response.ContentLength, mediaType(response))
 }
 
-// ofStatus is the error of an answer with a status: that the server is too busy,
-// fails or lets nobody in is its own; what it says of a URL is the row's.
+// ofStatus maps an HTTP status to an error. Overload, server errors and authentication errors are
+// blamed on the server; other errors are blamed on the row.
 func ofStatus(status int, format string, args ...any) error {
 	switch {
 	case status >= 500, status == http.StatusTooManyRequests, status == http.StatusRequestTimeout, status == http.StatusTooEarly,
 		status == http.StatusUnauthorized, status == http.StatusProxyAuthRequired:
 		return away(format, args...)
-	case status >= 300 && status < 400: // where none is followed, as of a bucket in another region
+	case status >= 300 && status < 400: // if redirects are not followed, for example for a bucket in another region
 		return away(format, args...)
 	}
 	return missing(format, args...)
 }
 
-// mediaType is the type that an answer says, "" where it does not.
+// mediaType returns the media type in a response's headers, or "".
 func mediaType(response *http.Response) string {
 	told, _, err := mime.ParseMediaType(response.Header.Get("Content-Type"))
 	if err != nil || len(told) > 100 {

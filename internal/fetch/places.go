@@ -13,24 +13,24 @@ import (
 	"github.com/afterbay/afterbay/model"
 )
 
-// placesMax is the most hosts and buckets whose faults are counted.
+// placesMax is the maximum number of hosts and buckets with a fault count.
 const placesMax = 1024
 
-// places keeps calls from hosts and buckets that fail, one by one: one that is down
-// costs what is fetched from others nothing.
+// places holds a circuit breaker for each host and bucket. So one that is down does not slow down
+// fetches from others.
 type places struct {
 	options control.BreakerOptions
 	now     func() time.Time
-	dropped *atomic.Uint64 // counts those that were forgotten
+	dropped *atomic.Uint64 // counts forgotten places
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	known map[string]*place
 }
 
 type place struct {
 	*control.Breaker
 	used time.Time
-	why  error // its last fault
+	why  error // last fault
 }
 
 func newPlaces(options control.BreakerOptions, now func() time.Time, dropped *atomic.Uint64) *places {
@@ -40,7 +40,7 @@ func newPlaces(options control.BreakerOptions, now func() time.Time, dropped *at
 	return &places{options: options, now: now, dropped: dropped, known: map[string]*place{}}
 }
 
-// begin asks for a call of a place. end is to be told what came of it.
+// begin asks for permission to call a place. The caller must pass the result of the call to end.
 func (p *places) begin(name string) (end func(ctx context.Context, err error), err error) {
 	if name == "" {
 		return func(context.Context, error) {}, nil
@@ -78,7 +78,7 @@ func (p *places) of(name string) *place {
 		}
 		breaker, err := control.NewBreaker(p.options)
 		if err != nil {
-			panic(err) // newPlaces resolved the options
+			panic(err) // newPlaces has validated the options
 		}
 		at = &place{Breaker: breaker}
 		p.known[name] = at
@@ -87,7 +87,7 @@ func (p *places) of(name string) *place {
 	return at
 }
 
-// forget forgets the place that was used longest ago.
+// forget removes the least recently used place.
 func (p *places) forget() {
 	oldest := ""
 	for name, at := range p.known {
