@@ -2,8 +2,8 @@ package lookups
 
 import "time"
 
-// cache keeps rows in two generations: what is used moves to the young one, and
-// when that has half of the bytes, the old one is forgotten and it is the old one.
+// cache holds rows in two generations. A row that is used moves to the young generation. When the
+// young generation has half of the maximum size, it replaces the old one.
 type cache struct {
 	max        int
 	young, old generation
@@ -19,7 +19,7 @@ type kept struct {
 	until time.Time
 }
 
-// entryBytes is about what an entry takes beside its key and row.
+// entryBytes estimates the memory of an entry without its key and row.
 const entryBytes = 128
 
 func newCache(max int) cache {
@@ -28,7 +28,8 @@ func newCache(max int) cache {
 
 func (c *cache) bytes() int { return c.young.bytes + c.old.bytes }
 
-// get returns the row of a key, and whether it is known at a time.
+// get returns the row of a key, and whether the cache has an unexpired answer for it. The row is
+// nil if the key has none.
 func (c *cache) get(key string, now time.Time) (row []byte, known bool) {
 	k, ok := c.young.rows[key]
 	if !ok {

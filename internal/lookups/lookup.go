@@ -1,6 +1,6 @@
-// Package lookups finds the rows of keys outside of the log: many keys a call, in
-// time, and those found a moment ago without a call. What it finds depends on the
-// world at the call, so the caller records what was found before a result depends on it.
+// Package lookups finds the rows of keys in services outside the log. It batches many keys into one
+// call, limits the time of calls, and caches recent rows. The result depends on the state of the
+// service at the time of the call. So the caller must record the row before a result depends on it.
 package lookups
 
 import (
@@ -16,17 +16,17 @@ import (
 	"github.com/afterbay/afterbay/lookup"
 )
 
-// Options bound what a Finder asks and keeps. The zero value is a good default.
+// Options sets the limits of a Finder. The zero value is a good default.
 type Options struct {
-	Size      int              // most keys of a call; 0 is 100, and 1 where the source says that it is Single
-	Calls     int              // most calls at once; 0 is 16
-	Timeout   time.Duration    // of a call; 0 is 1 s
-	Keep      time.Duration    // how long a row, or that there is none, is used without a call; 0 is not at all
-	KeepBytes int              // of rows and keys kept, at most; 0 is 64 MiB
+	Size      int              // maximum keys in a call; 0 is 100, or 1 if the source is Single
+	Calls     int              // maximum concurrent calls; 0 is 16
+	Timeout   time.Duration    // timeout of a call; 0 is 1 s
+	Keep      time.Duration    // how long a row, or its absence, is cached; 0 is not at all
+	KeepBytes int              // maximum size of cached rows and keys; 0 is 64 MiB
 	Now       func() time.Time // nil is time.Now
 }
 
-// Validate returns all that is wrong with the options, and why.
+// Validate returns all errors in the options, joined.
 func (o Options) Validate() error {
 	var errs []error
 	for _, n := range []struct {
@@ -44,31 +44,30 @@ func (o Options) Validate() error {
 type Finder struct {
 	source  lookup.Source
 	options Options
-	slots   chan struct{} // one for each call under way
+	slots   chan struct{} // holds an element for each call in flight
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	cache cache
 	stats Stats
 }
 
-// Stats counts what a Finder did.
+// Stats holds the counters of a Finder.
 type Stats struct {
-	Keys  uint64 `json:"keys"`       // asked for
-	Kept  uint64 `json:"cache_hits"` // of them, answered without a call
+	Keys  uint64 `json:"keys"`       // requested keys
+	Kept  uint64 `json:"cache_hits"` // of these, keys answered from the cache
 	Calls uint64 `json:"calls"`
-	Bytes int    `json:"cache_bytes"` // kept
+	Bytes int    `json:"cache_bytes"` // current size of the cache
 }
 
-// Plus adds up what two finders did.
+// Plus returns the sum of two Stats.
 func (s Stats) Plus(o Stats) Stats {
 	return Stats{s.Keys + o.Keys, s.Kept + o.Kept, s.Calls + o.Calls, s.Bytes + o.Bytes}
 }
 
-// CheckKey is the key of a test call to a source without a known key. It is also an
-// int.
+// CheckKey is the key for a test call to a source if no key is known. It is also a valid int.
 const CheckKey = "0"
 
-// New returns a finder. It panics where the options are invalid.
+// New returns a finder. It panics if the options are invalid.
 func New(source lookup.Source, o Options) *Finder {
 	if err := o.Validate(); err != nil {
 		panic(fmt.Sprintf("lookup.New: %v", err))
@@ -94,13 +93,12 @@ func New(source lookup.Source, o Options) *Finder {
 	return &Finder{source: source, options: o, slots: make(chan struct{}, o.Calls), cache: newCache(o.KeepBytes)}
 }
 
-// AtOnce returns how many keys are found by calls at the same time alone, so within
-// the time of one.
+// AtOnce returns how many keys can be found with only concurrent calls, and so within the time of
+// one call.
 func (f *Finder) AtOnce() int { return f.options.Size * f.options.Calls }
 
-// Check asks a source that has a method Check whether rows can be found as they are
-// asked for, which changes nothing there; of another one it returns nil. Many an
-// error is a *Mistake.
+// Check calls the source's method Check, which tests whether rows can be found and changes nothing
+// in the service. It returns nil if the source has no such method. The error is often a *Mistake.
 func (f *Finder) Check(ctx context.Context) error {
 	if source, ok := f.source.(interface{ Check(context.Context) error }); ok {
 		return source.Check(ctx)
@@ -108,7 +106,7 @@ func (f *Finder) Check(ctx context.Context) error {
 	return nil
 }
 
-// Stats returns what was done so far.
+// Stats returns the counters so far.
 func (f *Finder) Stats() Stats {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -117,21 +115,20 @@ func (f *Finder) Stats() Stats {
 	return s
 }
 
-// Found is what is known of a key: its row, nil where it has none, or why it
-// cannot be known.
+// Found is the result for a key: its row, nil if it has none, or an error.
 type Found struct {
 	Row []byte
 	Err error
 }
 
-// Find returns what is found of each key, in their order. Equal keys are asked for
-// once. Keys that are refused are asked for again by halves, so that each has an
-// error of its own. The error is the source's: it is down, late or answers
-// nonsense, and what was found is not to be used.
+// Find returns the result for each key, in order. It requests equal keys once. If the source
+// refuses a call, Find repeats it with halves of the keys, so that each refused key has its own
+// error. An error of Find is a failure of the source: it is down, too slow or returns invalid
+// answers. The results are then unusable.
 func (f *Finder) Find(ctx context.Context, keys []string) ([]Found, error) {
 	all := make([]Found, len(keys))
 	places := make(map[string][]int, len(keys))
-	var asked []string // that are not kept
+	var asked []string // keys that are not cached
 	f.mu.Lock()
 	f.stats.Keys += uint64(len(keys))
 	now := f.options.Now()

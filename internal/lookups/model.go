@@ -12,9 +12,9 @@ import (
 	"github.com/afterbay/afterbay/model"
 )
 
-// Model finds rows as a model answers: its input is a key, and its answer the row,
-// a text that there is none of where the key has none. So what is done about
-// models that are slow, late or down is done about a source too.
+// Model is a Finder with the interface of a model. The input is a key. The output is the row as a
+// text, which is absent if the key has no row. So the engine handles a slow or failing source in
+// the same way as a slow or failing model.
 type Model struct {
 	*Finder
 	info model.Info
@@ -22,8 +22,8 @@ type Model struct {
 
 var _ model.Answerer = Model{}
 
-// NewModel returns a finder as a model. The digest says what it finds: rows of
-// another digest are others.
+// NewModel returns a finder as a model. The digest identifies the source of the rows. Rows found
+// with another digest are not reused.
 func NewModel(finder *Finder, digest string) Model {
 	return Model{finder, model.Info{
 		Kind: "lookup", Digest: digest, Remote: true,
@@ -32,8 +32,8 @@ func NewModel(finder *Finder, digest string) Model {
 	}}
 }
 
-// NewNearest returns a finder as a model whose inputs are a vector of so many
-// numbers and texts: its keys are those of lookup.Query.
+// NewNearest returns a finder as a model with a vector of this size and texts as inputs. The keys
+// are those of lookup.Query.
 func NewNearest(finder *Finder, digest string, size int, texts []string) Model {
 	m := NewModel(finder, digest)
 	m.info.Inputs = []model.Input{{Name: "vector", Type: model.Number, Shape: []int{size}}}
@@ -64,13 +64,13 @@ func (m Model) Check(vector []float64, bytes [][]byte) error {
 	return nil
 }
 
-// Predict implements model.Model: a row is no score.
+// Predict implements model.Model. It returns an error, because a row is not a score.
 func (m Model) Predict(context.Context, model.Rows, []float32) error { return calling.ErrTexts }
 
-// Answer implements model.Answerer. Keys that are refused are model.RowErrors.
+// Answer implements model.Answerer. Refused keys become model.RowErrors.
 func (m Model) Answer(ctx context.Context, rows model.Rows, _ []float32, texts [][]byte) error {
 	keys := make([]string, rows.Len())
-	for i := range keys { // which outlive the row, in the cache
+	for i := range keys { // copies, because the cache keeps keys longer than the rows live
 		if vector, texts := rows.Row(i); len(vector) > 0 {
 			keys[i] = lookup.Query(vector, texts)
 		} else {
@@ -93,8 +93,8 @@ func (m Model) Answer(ctx context.Context, rows model.Rows, _ []float32, texts [
 	return nil
 }
 
-// Ready implements model.Readier by the source's own Check. A source without one is
-// taken to be ready.
+// Ready implements model.Readier with the source's method Check. A source without one is always
+// ready.
 func (m Model) Ready(ctx context.Context) error {
 	if source, ok := m.source.(interface {
 		Check(ctx context.Context) error
@@ -104,7 +104,7 @@ func (m Model) Ready(ctx context.Context) error {
 	return nil
 }
 
-// Close closes the source, where it has a method Close.
+// Close closes the source if it has a method Close.
 func (m Model) Close() error {
 	switch source := m.source.(type) {
 	case io.Closer:

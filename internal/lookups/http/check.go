@@ -11,9 +11,9 @@ import (
 	"github.com/afterbay/afterbay/lookup"
 )
 
-// Check asks the service as rows are asked for, by a GET for a key that nobody may
-// have or a POST of no keys, and says what is wrong with the answer. That there is no
-// such row, or that the key is refused, is an answer.
+// Check sends a request like that for rows: a GET for a key that may not exist, or a POST without
+// keys. It returns an error if the answer is unusable. A missing row and a refused key are valid
+// answers.
 func (s *Source) Check(ctx context.Context) error {
 	keys := []string{}
 	if s.Single() {
@@ -36,7 +36,7 @@ func (s *Source) Check(ctx context.Context) error {
 	return m
 }
 
-// shape says what answers are like.
+// shape returns a hint that describes valid answers.
 func (s *Source) shape() string {
 	if s.Single() {
 		return "name what answers a GET with the row of a key, an object of JSON"

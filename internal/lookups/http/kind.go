@@ -8,7 +8,7 @@ import (
 	"github.com/afterbay/afterbay/lookup"
 )
 
-// Kind is a service that answers with rows.
+// Kind is an HTTP service that returns rows.
 var Kind = lookup.Kind{
 	Name:    "http",
 	Help:    "rows that a service answers with",
@@ -16,13 +16,13 @@ var Kind = lookup.Kind{
 	New:     func() lookup.Config { return &Config{} },
 }
 
-// Config is a service that is asked for rows.
+// Config configures an HTTP service that returns rows.
 type Config struct {
 	Asked     string        // path and query of URL as the file has them, if they name variables
-	URL       string        // with {key}: what is got for each key, and 404 says that it has no row; without: many keys are posted to it, as {"keys": [...]}, and it answers with an object of rows by key
-	Headers   []spec.Header // of every request
+	URL       string        // with {key}: sends a GET for each key, and a 404 response means that it has no row; without: sends a POST for many keys, with {"keys": [...]}, and the response is an object of rows by key
+	Headers   []spec.Header // headers of every request
 	Token     string        // sent as Authorization: Bearer; "" is none
-	TokenFile string        // a file of the token, read again at each request; "" is none
+	TokenFile string        // a file with the token, read again for each request; "" is none
 }
 
 var configFields = []spec.Field[Config]{

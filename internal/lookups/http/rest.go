@@ -1,4 +1,4 @@
-// Package http finds rows by HTTP: one key a GET, or many a POST.
+// Package http finds rows by HTTP: a GET for each key, or one POST for many keys.
 package http
 
 import (
@@ -16,32 +16,32 @@ import (
 	"github.com/afterbay/afterbay/lookup"
 )
 
-// Options say where the rows are.
+// Options configures a Source.
 type Options struct {
-	// URL with {key} in its path or query is got for each key: 200 with a JSON
-	// object is the row, 204, 404 and 410 say that there is none. One without it
-	// gets {"keys": ["a", "b"]} posted and answers with an object of rows by key, in
-	// which null, or no entry, says that there is none.
+	// If URL contains {key} in its path or query, the source sends a GET for each key. Status 200
+	// with a JSON object is the row; 204, 404 and 410 mean that there is no row. Without {key}, the
+	// source sends a POST with {"keys": ["a", "b"]}. The response is an object of rows by key; null
+	// or a missing entry means that there is no row.
 	URL        string
 	Bearer     string            // a token; "" is none
-	BearerFile string            // a file of it, read again at each request; "" is none
-	Headers    map[string]string // of each request
-	BytesMax   int64             // of an answer; 0 is 1 MiB for a key, 16 MiB for many
-	Client     *http.Client      // nil is one of its own, which follows no redirects
+	BearerFile string            // a file with the token, read again for each request; "" is none
+	Headers    map[string]string // headers of each request
+	BytesMax   int64             // maximum size of a response; 0 is 1 MiB for one key, 16 MiB for many
+	Client     *http.Client      // nil is a client of its own that follows no redirects
 }
 
 const hole = "{key}"
 
-// Source is a lookup.Source by HTTP.
+// Source is a lookup.Source that uses HTTP.
 type Source struct {
 	options       Options
-	before, after string // the hole
-	query         bool   // it is in the query
+	before, after string // URL before and after {key}
+	query         bool   // {key} is in the query
 }
 
 var _ lookup.Source = (*Source)(nil)
 
-// New returns a source. Nothing is asked yet.
+// New returns a source. It sends no request yet.
 func New(o Options) (*Source, error) {
 	before, after, one := strings.Cut(o.URL, hole)
 	to, err := url.Parse(before + after)
@@ -72,11 +72,10 @@ func New(o Options) (*Source, error) {
 	return s, nil
 }
 
-// Single reports whether a request is for one key: a Finder then asks for each by a
-// call.
+// Single reports whether each request has one key. A Finder then makes one call for each key.
 func (s *Source) Single() bool { return s.before != "" }
 
-// Close ends idle connections.
+// Close closes idle connections.
 func (s *Source) Close() { s.options.Client.CloseIdleConnections() }
 
 // Rows implements lookup.Source.
@@ -141,7 +140,7 @@ func (s *Source) post(ctx context.Context, keys []string) ([][]byte, error) {
 	return rows, nil
 }
 
-// do returns body and status of an answer that is complete.
+// do returns the body and the status of a complete response.
 func (s *Source) do(ctx context.Context, method, to string, body []byte) ([]byte, int, error) {
 	request, err := http.NewRequestWithContext(ctx, method, to, bytes.NewReader(body))
 	if err != nil {
@@ -176,9 +175,9 @@ func (s *Source) do(ctx context.Context, method, to string, body []byte) ([]byte
 	return answer, response.StatusCode, nil
 }
 
-// wrong is the error of an answer with a status. What the server says of keys it
-// refuses is theirs, and where it fails may be; that it is too busy, or lets nobody
-// in, is not.
+// wrong maps a status to an error. 400, 406, 413, 414 and 422 refuse the keys. Other statuses from
+// 500 on, except 502, 503 and 504, are failures that the keys may have caused. Every other status
+// is a problem of the service.
 func wrong(status int, body []byte) error {
 	e := &lookup.Error{Err: &statusError{status, clip(body)}}
 	switch status {
@@ -191,13 +190,13 @@ func wrong(status int, body []byte) error {
 	return e
 }
 
-// statusError is an answer other than rows.
+// statusError is a response with an unexpected status.
 type statusError struct {
 	status int
 	said   string
 }
 
-// Error says status and answer.
+// Error returns the status and the response.
 func (e *statusError) Error() string {
 	return fmt.Sprintf("%d %s: %s", e.status, http.StatusText(e.status), e.said)
 }
@@ -206,7 +205,7 @@ func refuse(format string, args ...any) error {
 	return &lookup.Error{Refused: true, Err: fmt.Errorf(format, args...)}
 }
 
-// clip makes what a server says fit into a message.
+// clip shortens a response for an error message.
 func clip(body []byte) string {
 	return strings.ToValidUTF8(string(body[:min(len(body), 200)]), "?")
 }

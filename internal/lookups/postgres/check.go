@@ -16,19 +16,19 @@ import (
 
 const queryHint = "correct the query: it takes the keys as $1, an array of text, and returns key and row"
 
-// Check runs the query for no keys, in a transaction that can only read, and says
-// what is wrong with it or with what it returns.
+// Check runs the query without keys in a read-only transaction. It returns an error if the query,
+// or the columns that it returns, are wrong.
 func (s *Source) Check(ctx context.Context) error {
 	columns, err := s.describe(ctx)
 	var said *pgconn.PgError
 	switch {
-	case errors.As(err, &said) && said.Code == "25006": // it writes, so only events run it
+	case errors.As(err, &said) && said.Code == "25006": // the query writes, so only events may run it
 		return nil
 	case errors.As(err, &said):
 		return &lookup.Mistake{Field: option(said), Err: explain(err), Hint: hint(said)}
 	case errors.As(err, new(*pgconn.ConnectError)), ctx.Err() != nil:
 		return &lookup.Mistake{Field: "url", Err: explain(err), Hint: "start PostgreSQL there, or correct the URL"}
-	case err != nil: // the keys do not go with the type of $1
+	case err != nil: // the type of $1 does not accept the keys
 		return &lookup.Mistake{Field: "query", Err: explain(err), Hint: queryHint}
 	}
 	if err := fits(columns); err != nil {
@@ -40,10 +40,10 @@ func (s *Source) Check(ctx context.Context) error {
 	return nil
 }
 
-// column is one that a query returns.
+// column is a column that the query returns.
 type column struct {
 	name string
-	kind uint32 // its object id
+	kind uint32 // object id of its type
 }
 
 func (s *Source) describe(ctx context.Context) (columns []column, err error) {
@@ -56,14 +56,14 @@ func (s *Source) describe(ctx context.Context) (columns []column, err error) {
 		for _, f := range found.FieldDescriptions() {
 			columns = append(columns, column{f.Name, f.DataTypeOID})
 		}
-		for found.Next() { // to hear what goes wrong behind the first rows
+		for found.Next() { // reads all rows, to see errors after the first ones
 		}
 		return found.Err()
 	})
 	return columns, err
 }
 
-// fits says whether columns are key and row.
+// fits returns an error unless the columns are a key and a row.
 func fits(columns []column) error {
 	if len(columns) != 2 {
 		var names []string
@@ -83,7 +83,8 @@ func fits(columns []column) error {
 	return nil
 }
 
-// option is what an error is about, by its class: who asks and where, or what.
+// option returns the field that caused an error, by the error's class: url for connections, users
+// and databases, otherwise query.
 func option(said *pgconn.PgError) string {
 	if slices.Contains([]string{"08", "28", "3D", "53", "57"}, said.Code[:2]) {
 		return "url"

@@ -10,7 +10,7 @@ import (
 	"github.com/afterbay/afterbay/lookup"
 )
 
-// Kind is a database of PostgreSQL. With pgvector it finds documents by vectors.
+// Kind is a PostgreSQL database. With pgvector it can find documents by vectors.
 var Kind = lookup.Kind{
 	Name:    "postgres",
 	Help:    "rows that a query of PostgreSQL finds, or documents",
@@ -20,14 +20,13 @@ var Kind = lookup.Kind{
 
 var _ lookup.Searcher = (*Config)(nil)
 
-// Config is where the rows of a lookup are found by a query, or documents by their
-// vectors.
+// Config configures how a lookup finds rows: with a query, or documents by their vectors.
 type Config struct {
 	URL   string // postgres://HOST:PORT/DATABASE
-	Query string // it takes the keys as $1, an array of text, and returns key and row of those it finds
+	Query string // takes the keys as $1, an array of text, and returns the key and row of each key found
 
-	Table  string // instead of Query, of a lookup by Vector: where the documents are, behind a schema or not
-	Column string // of it, of their vectors: of type vector or halfvec of pgvector
+	Table  string // instead of Query, for a lookup by Vector: the table of the documents, with or without a schema
+	Column string // column of the vectors, with type vector or halfvec of pgvector
 }
 
 var configFields = []spec.Field[Config]{

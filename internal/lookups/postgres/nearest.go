@@ -17,39 +17,39 @@ import (
 	"github.com/afterbay/afterbay/lookup"
 )
 
-// NearestOptions say where documents are, and which of them are found: those whose
-// vectors, of pgvector, are the nearest to that of an event.
+// NearestOptions configures a Nearest: where the documents are, and how to find those with pgvector
+// vectors nearest to the vector of an event.
 type NearestOptions struct {
-	URL      string   // as of Options
-	Table    string   // as it is stored, behind its schema or not: documents, public.documents
-	Column   string   // of the vectors, of type vector or halfvec
-	Size     int      // numbers of a vector
+	URL      string   // as in Options
+	Table    string   // exact name, with or without a schema: documents, public.documents
+	Column   string   // column of the vectors, with type vector or halfvec
+	Size     int      // dimension of the vectors
 	Distance string   // cosine, l2 or inner_product; "" is cosine
-	Limit    int      // how many documents are found at most, 1 to 100
-	Where    []string // columns that equal what a query says, in its order
-	Columns  []Column // what a row is made of
-	Join     string   // between the texts of documents
+	Limit    int      // maximum number of documents, 1 to 100
+	Where    []string // columns that must equal the texts of a key, in order
+	Columns  []Column // columns of the row
+	Join     string   // separator between the texts of documents
 }
 
-// Column is what a row has of the documents found.
+// Column is a column of the row that is made of the found documents.
 type Column struct {
 	Name string
-	Text bool // the texts of all of them, the nearest first, joined; else the value of the nearest
-	List bool // the texts as a list, in which "" is none
+	Text bool // the texts of all documents, nearest first, joined; otherwise the value of the nearest document
+	List bool // the texts as a list; a missing text is ""
 }
 
-// Distance is the name of a column that no table has: how far the nearest document
-// is, the less the nearer.
+// Distance is the name of a computed column: the distance of the nearest document; smaller is
+// nearer.
 const Distance = "distance"
 
 const (
 	limitMax = 100
-	rowMax   = 1 << 20 // bytes of the texts of a row; those of documents that are farther are left out
+	rowMax   = 1 << 20 // maximum bytes of a row's texts; documents that are farther are left out
 )
 
 var operators = map[string]string{"": "<=>", "cosine": "<=>", "l2": "<->", "inner_product": "<#>"}
 
-// Validate returns all that is wrong with the options, and why.
+// Validate returns all errors in the options, joined.
 func (o NearestOptions) Validate() error {
 	var errs []error
 	if o.Table == "" || o.Column == "" {
@@ -67,18 +67,18 @@ func (o NearestOptions) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Nearest is a lookup.Source whose keys are those of lookup.Query, and whose rows
-// are made of the nearest documents. A table that is not as the options say is
-// nobody's key's fault: it is looked at again until it is.
+// Nearest is a lookup.Source for the keys of lookup.Query. Its rows are made of the nearest
+// documents. If the table does not match the options, no key is blamed; the source checks the table
+// again at the next call.
 type Nearest struct {
 	pool    *pgxpool.Pool
 	options NearestOptions
-	query   atomic.Pointer[string] // nil until the table was looked at
+	query   atomic.Pointer[string] // nil until the table is checked
 }
 
 var _ lookup.Source = (*Nearest)(nil)
 
-// NewNearest returns a source of documents. Nothing is asked yet.
+// NewNearest returns a source of documents. It sends no query yet.
 func NewNearest(ctx context.Context, o NearestOptions) (*Nearest, error) {
 	if err := o.Validate(); err != nil {
 		return nil, fmt.Errorf("look up in PostgreSQL: %w", err)
@@ -95,8 +95,8 @@ func NewNearest(ctx context.Context, o NearestOptions) (*Nearest, error) {
 	return &Nearest{pool: pool, options: o}, nil
 }
 
-// searchOn has an index go on searching where documents that it found are not among
-// those looked for: it would find fewer than there are. pgvector before 0.8 cannot.
+// searchOn enables iterative index scans. Without them, an index that finds documents excluded by
+// Where would return too few documents. pgvector before 0.8 does not support them.
 func searchOn(ctx context.Context, c *pgx.Conn) error {
 	for _, set := range []string{"set hnsw.iterative_scan = strict_order", "set ivfflat.iterative_scan = relaxed_order"} {
 		if _, err := c.Exec(ctx, set); err != nil && c.IsClosed() {
@@ -106,7 +106,7 @@ func searchOn(ctx context.Context, c *pgx.Conn) error {
 	return nil
 }
 
-// Close ends the connections.
+// Close closes the connections.
 func (s *Nearest) Close() { s.pool.Close() }
 
 // Rows implements lookup.Source.
@@ -122,7 +122,7 @@ func (s *Nearest) Rows(ctx context.Context, keys []string) ([][]byte, error) {
 	}
 	rows, err := s.find(ctx, *query, keys)
 	if err != nil {
-		s.query.Store(nil) // it may be that the table changed
+		s.query.Store(nil) // the table may have changed
 		if !calling.Refused(err) {
 			return nil, err
 		}
@@ -133,13 +133,13 @@ func (s *Nearest) Rows(ctx context.Context, keys []string) ([][]byte, error) {
 	return rows, err
 }
 
-// Check looks whether the table is there, with its columns, and says what is wrong.
+// Check returns an error if the table or a column is missing or has the wrong type.
 func (s *Nearest) Check(ctx context.Context) error {
 	_, err := s.prepare(ctx)
 	return err
 }
 
-// prepare looks at the table and returns the query.
+// prepare checks the table and returns the query.
 func (s *Nearest) prepare(ctx context.Context) (string, error) {
 	o := &s.options
 	table := pgx.Identifier(strings.Split(o.Table, ".")).Sanitize()
@@ -152,7 +152,7 @@ func (s *Nearest) prepare(ctx context.Context) (string, error) {
 	var names []string
 	var name, kind string
 	var modifier int
-	size := -1 // of any
+	size := -1 // any size
 	if _, err := pgx.ForEachRow(found, []any{&name, &kind, &modifier}, func() error {
 		types[name], names = kind, append(names, name)
 		if name == o.Column {
@@ -189,8 +189,8 @@ func wrong(format string, args ...any) error {
 	return &lookup.Error{Err: fmt.Errorf(format, args...)}
 }
 
-// sql takes the vectors as $1 and what columns equal as the others, arrays of text,
-// and returns the place of the query, the distance and the columns.
+// sql returns the query. Its parameters are arrays of text: $1 has the vectors, the others have the
+// values of the Where columns. It returns the index of the key, the distance and the columns.
 func (s *Nearest) sql(table string, types map[string]string) string {
 	o := &s.options
 	quote := func(name string) string { return "t." + pgx.Identifier{name}.Sanitize() }
@@ -211,7 +211,7 @@ func (s *Nearest) sql(table string, types map[string]string) string {
 		select %s%s from %s t where %s is not null%s order by %s limit %d) n order by 1, 2`, arrays, names, distance, read, table, quote(o.Column), where, distance, o.Limit)
 }
 
-// find asks for the documents of keys.
+// find queries the documents of keys.
 func (s *Nearest) find(ctx context.Context, query string, keys []string) ([][]byte, error) {
 	arrays := make([][]string, 1+len(s.options.Where))
 	for _, key := range keys {
@@ -245,7 +245,7 @@ func (s *Nearest) find(ctx context.Context, query string, keys []string) ([][]by
 		}
 	}
 	if _, err := pgx.ForEachRow(found, into, func() error {
-		if math.IsNaN(distance) { // of zeros, which are near to nothing
+		if math.IsNaN(distance) { // a vector of zeros has no distance
 			return nil
 		}
 		return made[place].add(s.options, distance, columns)
@@ -259,17 +259,17 @@ func (s *Nearest) find(ctx context.Context, query string, keys []string) ([][]by
 	return rows, nil
 }
 
-// document is what was found for a key.
+// document collects the documents found for one key.
 type document struct {
 	found    int
 	distance float64
-	values   []json.RawMessage // of the columns; of texts nil
+	values   []json.RawMessage // values of the columns; nil for texts
 	texts    [][]string
 	bytes    int
 	full     bool
 }
 
-// add takes one that was found, behind those that are nearer.
+// add adds a document. Documents come nearest first.
 func (d *document) add(o NearestOptions, distance float64, columns []*[]byte) error {
 	bytes := d.bytes
 	for _, value := range columns {
@@ -308,7 +308,7 @@ func (d *document) add(o NearestOptions, distance float64, columns []*[]byte) er
 	return nil
 }
 
-// row is what was found as a JSON object; nil is nothing.
+// row returns the row as a JSON object; nil if no document was found.
 func (d *document) row(o NearestOptions) []byte {
 	if d.found == 0 {
 		return nil
@@ -331,7 +331,7 @@ func (d *document) row(o NearestOptions) []byte {
 	}
 	row, err := json.Marshal(object)
 	if err != nil {
-		panic("postgres: a row cannot be encoded: " + err.Error()) // plain data always can
+		panic("postgres: a row cannot be encoded: " + err.Error()) // plain data can always be encoded
 	}
 	return row
 }

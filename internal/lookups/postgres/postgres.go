@@ -1,4 +1,4 @@
-// Package postgres finds rows in PostgreSQL, one query for many keys.
+// Package postgres finds rows in PostgreSQL, with one query for many keys.
 package postgres
 
 import (
@@ -16,12 +16,12 @@ import (
 	"github.com/afterbay/afterbay/lookup"
 )
 
-// Options say where the rows are.
+// Options configures a Source.
 type Options struct {
-	URL string // postgres://host/database, by TLS beyond loopback unless it says sslmode; the password may stand in it, or in PGPASSWORD
+	URL string // postgres://host/database, with TLS unless the host is loopback or the URL sets sslmode; the password may be in it, or in PGPASSWORD
 
-	// Query takes the keys as $1, an array of text, and returns key and row of those
-	// that it finds: select id, to_jsonb(users) from users where id = any($1).
+	// Query takes the keys as $1, an array of text, and returns the key and row of each key that it
+	// finds: select id, to_jsonb(users) from users where id = any($1).
 	Query string
 }
 
@@ -33,7 +33,7 @@ type Source struct {
 
 var _ lookup.Source = (*Source)(nil)
 
-// New returns a source. Nothing is asked yet.
+// New returns a source. It sends no query yet.
 func New(ctx context.Context, o Options) (*Source, error) {
 	config, err := parse(o.URL)
 	switch {
@@ -51,14 +51,14 @@ func New(ctx context.Context, o Options) (*Source, error) {
 
 func parse(url string) (*pgxpool.Config, error) {
 	config, err := pgxpool.ParseConfig(url)
-	if err != nil { // which may hold a password
+	if err != nil { // the error may contain a password
 		return nil, errors.New("look up in PostgreSQL: the URL is not as postgres://host/database")
 	}
 	postgres.RequireTLS(&config.ConnConfig.Config, url)
 	return config, nil
 }
 
-// Close ends the connections.
+// Close closes the connections.
 func (s *Source) Close() { s.pool.Close() }
 
 // Rows implements lookup.Source.
@@ -83,10 +83,9 @@ func (s *Source) Rows(ctx context.Context, keys []string) ([][]byte, error) {
 	return rows, nil
 }
 
-// explain says whose fault an error is, by the class of its code: data that does
-// not fit, such as text where the column is a number, is the keys'; what the query
-// raises, or breaks the server, may be. All else is the server's, or the query's
-// whatever the keys.
+// explain assigns the blame for an error by its SQLSTATE class. Data errors, such as a text for a
+// numeric column, blame the keys. Errors that the query raises, or internal errors of the server,
+// may be caused by the keys. All other errors blame the server or the query, whatever the keys are.
 func explain(err error) error {
 	if calling.Refused(err) {
 		return err

@@ -12,10 +12,10 @@ import (
 	"github.com/afterbay/afterbay/lookup"
 )
 
-const sampled = 1000 // keys that are looked through for one of the prefix
+const sampled = 1000 // number of keys to scan for one with the prefix
 
-// Check asks whether the server answers and lets keys of the prefix be read, and
-// whether one that it finds, if any, is a row.
+// Check tests whether the server responds and allows reads of keys with the prefix. If it finds a
+// key with the prefix, it also checks that the key can be a row.
 func (s *Source) Check(ctx context.Context) error {
 	_, err := s.Rows(ctx, []string{lookups.CheckKey})
 	var said *rueidis.RedisError
@@ -32,7 +32,7 @@ func (s *Source) Check(ctx context.Context) error {
 			Hint: "store rows as strings of JSON, a sink by format: json, or name the prefix of those",
 		}
 	}
-	return nil // without the right to scan, nobody knows a key
+	return nil // without permission to scan, no key is known
 }
 
 func accessHint(said, prefix string) string {
@@ -45,8 +45,7 @@ func accessHint(said, prefix string) string {
 	return "name a server, and a database of it, that answers MGET"
 }
 
-// sample returns a key of the prefix and its type; "" is none among those that were
-// looked through.
+// sample returns a key with the prefix and its type; "" if the scan finds none.
 func (s *Source) sample(ctx context.Context) (key, kind string, err error) {
 	client, err := s.connect(ctx)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/afterbay/afterbay/lookup"
 )
 
-// Kind is a server of Redis.
+// Kind is a Redis server.
 var Kind = lookup.Kind{
 	Name:    "redis",
 	Help:    "rows that are values of Redis",
@@ -16,11 +16,11 @@ var Kind = lookup.Kind{
 	New:     func() lookup.Config { return &Config{} },
 }
 
-// Config is where the rows of a lookup are values of keys. A key of another kind
-// than string has no row.
+// Config configures a Redis server with rows as the values of keys. A key of a type other than
+// string has no row.
 type Config struct {
-	URL    string // redis://HOST:PORT/DATABASE, rediss:// for an encrypted way
-	Prefix string // of keys in Redis: user: finds the row of ann at user:ann
+	URL    string // redis://HOST:PORT/DATABASE, or rediss:// with TLS
+	Prefix string // prefix of keys in Redis: user: finds the row of ann at user:ann
 }
 
 var configFields = []spec.Field[Config]{

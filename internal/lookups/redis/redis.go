@@ -1,4 +1,4 @@
-// Package redis finds rows in Redis, one MGET for many keys.
+// Package redis finds rows in Redis, with one MGET for many keys.
 package redis
 
 import (
@@ -12,12 +12,12 @@ import (
 	"github.com/afterbay/afterbay/lookup"
 )
 
-const bufferBytes = 64 << 10 // of a connection, each way
+const bufferBytes = 64 << 10 // buffer of a connection in each direction
 
-// Options say where the rows are.
+// Options configures a Source.
 type Options struct {
-	URL    string // redis://host:port/0, rediss:// for an encrypted way; user and password may stand in it
-	Prefix string // before each key, such as user:
+	URL    string // redis://host:port/0, or rediss:// with TLS; it may contain user and password
+	Prefix string // prefix of each key, such as user:
 }
 
 // Source is a lookup.Source in Redis. The value of a key is its row, a JSON object.
@@ -25,21 +25,21 @@ type Source struct {
 	option rueidis.ClientOption
 	prefix string
 
-	connecting chan struct{}  // holds a token while nobody connects
-	client     rueidis.Client // nil before; whoever has the token may set it
+	connecting chan struct{}  // holds a token; take it to connect
+	client     rueidis.Client // nil before the first connection; only the holder of the token sets it
 }
 
 var _ lookup.Source = (*Source)(nil)
 
-// New returns a source. It connects when rows are asked for.
+// New returns a source. It connects at the first request.
 func New(o Options) (*Source, error) {
 	option, err := rueidis.ParseURL(o.URL)
 	if err != nil {
-		return nil, errors.New("look up in Redis: the URL is not as redis://host:port/0") // it may hold a password
+		return nil, errors.New("look up in Redis: the URL is not as redis://host:port/0") // the URL may contain a password
 	}
-	option.DisableCache = true // the finder keeps rows itself
-	option.DisableRetry = true // who calls says when it is tried again
-	option.AlwaysRESP2 = true  // serves as well, and older servers too
+	option.DisableCache = true // the Finder has its own cache
+	option.DisableRetry = true // the caller decides when to retry
+	option.AlwaysRESP2 = true  // sufficient, and works with older servers
 	option.ReadBufferEachConn, option.WriteBufferEachConn = bufferBytes, bufferBytes
 	if option.Dialer.Timeout == 0 {
 		option.Dialer.Timeout = time.Second
@@ -49,14 +49,14 @@ func New(o Options) (*Source, error) {
 	return s, nil
 }
 
-// Close ends the connections. No rows are asked for after it.
+// Close closes the connections. The source must not be used after it.
 func (s *Source) Close() {
 	if <-s.connecting; s.client != nil {
 		s.client.Close()
 	}
 }
 
-// connect returns the client, whose servers are looked for at its first use.
+// connect returns the client. The first call connects to the servers.
 func (s *Source) connect(ctx context.Context) (rueidis.Client, error) {
 	select {
 	case <-s.connecting:
@@ -75,7 +75,7 @@ func (s *Source) connect(ctx context.Context) (rueidis.Client, error) {
 	return client, nil
 }
 
-// Rows implements lookup.Source. A key of another kind than string has no row.
+// Rows implements lookup.Source. A value of a type other than string counts as no row.
 func (s *Source) Rows(ctx context.Context, keys []string) ([][]byte, error) {
 	client, err := s.connect(ctx)
 	if err != nil {
