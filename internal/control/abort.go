@@ -5,45 +5,44 @@ import (
 	"time"
 )
 
-// Abort decides when a pipeline is to stand still because too much of what it
-// takes becomes dead letters: then the fault is hardly the events', and what is
-// read on is only to be sent back later. It is safe for concurrent use. A nil one
-// never lets it.
+// Abort decides when a pipeline must stop because too many of its events become dead letters. In
+// that case the events are probably not the cause, and reading on would only produce work for a
+// redrive. It is safe for concurrent use. A nil Abort never stops the pipeline.
 type Abort struct {
 	share float64
 	per   time.Duration
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	slices  [abortSlices]abortSlice
 	stopped *Stop
 }
 
 type abortSlice struct {
-	number       int64 // of the slice of time
+	number       int64 // number of the time slice
 	events, dead int
 }
 
-// Stop is why a pipeline stands still.
+// Stop says why a pipeline is stopped.
 type Stop struct {
 	Since  time.Time     `json:"since"`
-	Events int           `json:"events"` // within the time that was looked at,
+	Events int           `json:"events"` // events within Per
 	Dead   int           `json:"dead_letters"`
 	Per    time.Duration `json:"-"`
 }
 
 const (
 	abortSlices = 10
-	abortLeast  = 10 // dead letters: fewer are no pattern
+	abortLeast  = 10 // minimum number of dead letters
 )
 
-// NewAbort returns a controller that stops when of the events within a time more
-// than a share, between 0 and 1, are dead letters, and at least 10.
+// NewAbort returns a controller. It stops the pipeline when more than a share (between 0 and 1) of
+// the events within per are dead letters, and at least 10.
 func NewAbort(share float64, per time.Duration) *Abort {
 	return &Abort{share: share, per: per}
 }
 
-// Count adds events that were computed at a time, and how many of them are dead
-// letters. It reports whether that stops the pipeline.
+// Count adds events that were processed at a time, and the number of dead letters among them. It
+// reports whether that stops the pipeline.
 func (a *Abort) Count(now time.Time, events, dead int) bool {
 	if a == nil {
 		return false
@@ -71,7 +70,7 @@ func (a *Abort) Count(now time.Time, events, dead int) bool {
 	return true
 }
 
-// Stopped returns why the pipeline stands still; nil where it does not.
+// Stopped returns why the pipeline is stopped; nil if it is not.
 func (a *Abort) Stopped() *Stop {
 	if a == nil {
 		return nil
@@ -81,8 +80,8 @@ func (a *Abort) Stopped() *Stop {
 	return a.stopped
 }
 
-// Resume lets the pipeline go on, and forgets what was counted. It reports
-// whether it stood still.
+// Resume lets the pipeline continue, and resets the counts. It reports whether the pipeline was
+// stopped.
 func (a *Abort) Resume() bool {
 	if a == nil {
 		return false

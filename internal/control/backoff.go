@@ -6,28 +6,25 @@ import (
 	"time"
 )
 
-// Backoff says how long a record waits before it is tried again: a time from 0 up
-// to a ceiling that doubles with each attempt (full jitter), so that what failed
-// together does not come back together. The jitter is a hash of the record's id
-// and the attempt: the same record waits equally long wherever and whenever it is
-// replayed. The zero value is the default.
+// Backoff computes how long a record waits before the next attempt. The time is between 0 and a
+// ceiling that doubles with each attempt (full jitter). So records that failed together do not
+// return together. The jitter is a hash of the record's id and the attempt, so the delay of a
+// record is the same in every replay. The zero value is the default.
 //
-// The owner keeps the time at which the record is due beside it, as a time and not
-// as a wait, and where the server said when to come back (Retry-After) the later
-// of the two.
+// The owner must store the time of the next attempt with the record, as a time and not as a delay.
+// If the server sent a Retry-After, the owner must use the later of the two.
 type Backoff struct {
-	// Base is the ceiling after the first attempt: 200 ms where it is 0.
+	// Base is the ceiling after the first attempt; 0 is 200 ms.
 	Base time.Duration
-	// Max is the most that a ceiling becomes: 30 s where it is 0, or Base where
-	// that is more.
+	// Max is the maximum of the ceiling; 0 is 30 s, or Base if that is more.
 	Max time.Duration
-	// Attempts is how many a record gets that fails by its own fault: 3 where it
-	// is 0. What fails by the fault of a model is tried until it expires.
+	// Attempts is the number of attempts of a record that fails by its own fault; 0 is 3. A record
+	// that fails because of a model is retried until it expires.
 	Attempts int
 }
 
-// Resolved returns the options with those that are 0 filled in, or all that is
-// wrong with them.
+// Resolved returns the options with defaults for those that are 0. The error joins all errors in
+// the options.
 func (b Backoff) Resolved() (Backoff, error) {
 	b = b.withDefaults()
 	var list complaints
@@ -54,9 +51,8 @@ func (b Backoff) withDefaults() Backoff {
 	return b
 }
 
-// Delay returns how long the record waits after an attempt that failed, the first
-// of which is 1: from 0 to the smaller of Base * 2^(attempt-1) and Max. Attempts
-// that failed by the fault of a model count here too.
+// Delay returns the delay after a failed attempt; the first attempt is 1. It is between 0 and the
+// smaller of Base * 2^(attempt-1) and Max. Attempts that failed because of a model count here too.
 func (b Backoff) Delay(id string, attempt int) time.Duration {
 	b = b.withDefaults()
 	shift, ceiling := max(attempt, 1)-1, b.Max
@@ -67,12 +63,12 @@ func (b Backoff) Delay(id string, attempt int) time.Duration {
 	return time.Duration(share)
 }
 
-// Exhausted reports that a record has had so many attempts that failed by its own
-// fault, and gets no other.
+// Exhausted reports whether a record with this many attempts that failed by its own fault gets no
+// further attempt.
 func (b Backoff) Exhausted(attempts int) bool { return attempts >= b.withDefaults().Attempts }
 
-// jitter is FNV-1a of an id, whose upper bits differ little between ids that differ
-// in their last byte, and then the finalizer of splitmix64, which spreads that.
+// jitter hashes an id with FNV-1a and applies the finalizer of splitmix64. FNV-1a alone changes the
+// upper bits little if ids differ only in the last byte.
 func jitter(id string, attempt int) uint64 {
 	h := uint64(14695981039346656037)
 	for i := range len(id) {

@@ -8,62 +8,61 @@ import (
 	"time"
 )
 
-// Outcome is what a call shows about its endpoint. If a call has several failures, the
+// Outcome is the evidence of a call about its endpoint. If a call has several failures, the
 // greatest Outcome counts. Of the errors of internal/models/remote, Late, Unreachable, Failed and
-// Malformed are Faulted, or Overloaded if the server says so. Refused and Unfit are
-// Answered. The error of a context that the caller ended is Abandoned, and so is a
-// failure that an Outlier explains.
+// Malformed are Faulted, or Overloaded if the server says so. Refused and Unfit are Answered. The
+// error of a context that the caller cancelled is Abandoned, and so is a failure that an Outlier
+// explains.
 type Outcome int
 
-// The outcomes.
+// The values of Outcome.
 const (
-	// Abandoned is no evidence: the caller gave the call up, or the event explains it.
+	// Abandoned is no evidence: the caller cancelled the call, or the event explains the failure.
 	Abandoned Outcome = iota
 	// Answered is an answer, even one that refuses the rows: the endpoint works.
 	Answered
-	// Repeated is a fault for an event that the endpoint failed for before, with no
-	// other event answered since: it says the same once more, and fails only a probe.
+	// Repeated is a fault for an event that had failed before, if the endpoint has answered no
+	// other event since. It is no new evidence, and only fails a probe.
 	Repeated
-	// Faulted is a fault of the endpoint or its model: no answer in time, no
-	// connection, an error of the server, an answer to something else.
+	// Faulted is a fault of the endpoint or its model: a timeout, no connection, an error of the
+	// server, or a wrong answer.
 	Faulted
 	// Overloaded is a fault that reports overload, such as a 429 response.
 	Overloaded
 )
 
-// BreakerState is what a breaker does with calls.
+// BreakerState says how a breaker treats calls.
 type BreakerState int
 
-// The states of a breaker.
+// The values of BreakerState.
 const (
 	Closed   BreakerState = iota // calls pass
 	Open                         // no call passes
-	HalfOpen                     // one call passes, the probe
+	HalfOpen                     // one call passes as a probe
 )
 
-// String returns the state as metrics name it.
+// String returns the name of the state in metrics.
 func (s BreakerState) String() string { return [...]string{"closed", "open", "half-open"}[s] }
 
-// BreakerOptions say when a breaker opens and for how long.
+// BreakerOptions configures when a breaker opens and for how long.
 type BreakerOptions struct {
-	// Failures is how many faults in a row open it, of calls that began after any that
-	// was answered: 5 where it is 0.
+	// Failures is the number of consecutive faults that open the breaker; 0 is 5. Only faults of
+	// calls that began after every answered call count.
 	Failures int
-	// Rate is the share of faults that opens it, among the calls of the last
-	// Window, of which there must be Calls: 0.5 where it is 0; at most 1.
+	// Rate is the share of faults that opens the breaker; 0 is 0.5; at most 1. It is the share
+	// among the calls of the last Window, at least Calls of them.
 	Rate float64
-	// Calls is how many make a rate: 20 where it is 0.
+	// Calls is the minimum number of calls for a rate; 0 is 20.
 	Calls int
-	// Window is how long a call counts for the rate: 10 s where it is 0. It is
-	// kept in tenths.
+	// Window is how long a call counts for the rate; 0 is 10 s. Its resolution is a tenth.
 	Window time.Duration
-	// Probe is the time from opening to the call that tries whether the endpoint
-	// works again: 30 s where it is 0.
+	// Probe is the time from opening to the call that tests whether the endpoint works again; 0 is
+	// 30 s.
 	Probe time.Duration
 }
 
-// Resolved returns the options with those that are 0 filled in, or all that is
-// wrong with them.
+// Resolved returns the options with defaults for those that are 0. The error joins all errors in
+// the options.
 func (o BreakerOptions) Resolved() (BreakerOptions, error) {
 	if o.Failures == 0 {
 		o.Failures = 5
@@ -89,7 +88,7 @@ func (o BreakerOptions) Resolved() (BreakerOptions, error) {
 	return o, errors.Join(list...)
 }
 
-// complaints are what is wrong with options.
+// complaints collects errors in options.
 type complaints []error
 
 func (c *complaints) check(wrong bool, format string, args ...any) {
@@ -98,49 +97,48 @@ func (c *complaints) check(wrong bool, format string, args ...any) {
 	}
 }
 
-// Breaker keeps calls from an endpoint that fails, so that work waits instead of
-// failing one piece after the other. All members of a process share the one of an
-// endpoint and model; it is safe for concurrent use.
+// Breaker is a circuit breaker. It keeps calls away from a failing endpoint, so that work waits
+// instead of failing piece by piece. All members in a process share the breaker of an endpoint and
+// model. It is safe for concurrent use.
 //
-//  1. It opens after Failures faults in a row, or where the Rate of the calls that
-//     ended within Window are faults. Faulted and Overloaded count. A row has the calls
-//     that began after any that was answered: an answer takes the faults of earlier
-//     calls back, since the endpoint worked after them.
-//  2. Open, it refuses every call until Probe has passed; then it lets one through.
-//     An answer closes it, a fault opens it for as long again.
-//  3. A call counts only in the state that it began in: a late fault of a call from
-//     before the opening does not fail the probe. A late answer takes faults back, and
-//     closes the breaker if the row is then too short and no probe has ended.
-//  4. A probe that is abandoned makes room for another at once. A probe without an
-//     end makes room after Probe.
+//  1. It opens after Failures consecutive faults, or if the share of faults among the
+//     calls that ended within Window reaches Rate. Faulted and Overloaded count as faults.
+//     Consecutive faults are those of calls that began after every answered call. An
+//     answer removes the faults of earlier calls, because the endpoint worked after them.
+//  2. While open, it refuses every call until Probe has passed. Then it lets one call
+//     through. An answer closes the breaker; a fault opens it for another Probe.
+//  3. A call counts only in the state that it began in. So a late fault of a call from
+//     before the opening does not fail the probe. A late answer still removes faults. If
+//     too few consecutive faults are left and no probe has ended, it closes the breaker.
+//  4. If a probe is abandoned, another call may probe at once. If a probe does not end,
+//     another call may probe after Probe.
 //
-// Use an Endpoint, which asks its breaker and its Concurrency in the order that
-// wastes no probe.
+// Use an Endpoint: it asks its breaker and its Concurrency in the order that wastes no probe.
 type Breaker struct {
 	options BreakerOptions
 
 	mu         sync.Mutex
 	state      BreakerState
-	since      time.Time // of the state; zero where it never opened
-	generation uint64    // of the state
-	probe      uint64    // the number of the newest
-	probing    bool      // it is under way
-	probed     time.Time // when it began
-	begun      uint64    // calls
-	answered   uint64    // the number of the newest call that was answered
-	row        []uint64  // the numbers of the calls after it that are faults, at most Failures
+	since      time.Time // start of the state; zero if the breaker has never opened
+	generation uint64    // number of the state
+	probe      uint64    // number of the newest probe
+	probing    bool      // the newest probe is in flight
+	probed     time.Time // start of the newest probe
+	begun      uint64    // number of calls
+	answered   uint64    // number of the newest answered call
+	row        []uint64  // numbers of later calls that faulted, at most Failures
 	window     rateWindow
 	opened     uint64
 	refused    uint64
-	calls      uint64 // whose outcome was told, in any state
-	faulted    uint64 // of them
+	calls      uint64 // calls with an outcome, in any state
+	faulted    uint64 // of these, faults
 }
 
-// BreakerCall is a call that a breaker let through. The zero value is none.
+// BreakerCall is a call that a breaker let through. The zero value is no call.
 type BreakerCall struct{ generation, probe, number uint64 }
 
-// probeLook is how soon to ask again while a probe is under way: its answer lets
-// calls through that others wait for.
+// probeLook is the delay before a caller asks again while a probe is in flight. An answered probe
+// lets the waiting calls through.
 const probeLook = 100 * time.Millisecond
 
 // NewBreaker returns a closed breaker.
@@ -152,8 +150,8 @@ func NewBreaker(options BreakerOptions) (*Breaker, error) {
 	return &Breaker{options: o, generation: 1}, nil
 }
 
-// Begin asks for a call. Where wait is 0 the call may be made, and Observe is to
-// be told of it; else it may not, and it is time to ask again after wait.
+// Begin asks for permission to make a call. If wait is 0, the caller may make it and must report it
+// to Observe. Otherwise the caller must ask again after wait.
 func (b *Breaker) Begin(now time.Time) (call BreakerCall, wait time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -180,8 +178,8 @@ func (b *Breaker) Begin(now time.Time) (call BreakerCall, wait time.Duration) {
 	return call, 0
 }
 
-// Observe tells what came of a call. Of a call more than one outcome may be told:
-// Abandoned changes nothing after another.
+// Observe reports the outcome of a call. A caller may report several outcomes of one call:
+// Abandoned has no effect after another one.
 func (b *Breaker) Observe(now time.Time, call BreakerCall, outcome Outcome) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -215,7 +213,7 @@ func (b *Breaker) Observe(now time.Time, call BreakerCall, outcome Outcome) {
 	}
 }
 
-// fault counts a fault of a closed breaker.
+// fault counts a fault while the breaker is closed.
 func (b *Breaker) fault(now time.Time, call uint64) {
 	b.window.add(now, b.options.Window, 1)
 	if call > b.answered {
@@ -228,8 +226,8 @@ func (b *Breaker) fault(now time.Time, call uint64) {
 	}
 }
 
-// takeBack removes the faults of calls that began before one that is answered. What
-// opened by them closes.
+// takeBack removes the faults of calls that began before an answered call. If these faults opened
+// the breaker, it closes.
 func (b *Breaker) takeBack(now time.Time, call uint64) {
 	b.answered = max(b.answered, call)
 	before := len(b.row)
@@ -247,25 +245,25 @@ func (b *Breaker) turn(to BreakerState, now time.Time) {
 	}
 }
 
-// Steady reports whether calls pass and the row has no fault.
+// Steady reports whether the breaker is closed and has no consecutive faults.
 func (b *Breaker) Steady() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.state == Closed && len(b.row) == 0
 }
 
-// BreakerStats is what became of the calls of a breaker.
+// BreakerStats holds the state and the counters of a breaker.
 type BreakerStats struct {
 	State   BreakerState
-	Since   time.Time // when the state began; zero where it never changed
-	Opened  uint64    // how often it opened, failed probes too
-	Refused uint64    // calls that it let not through
-	Calls   uint64    // whose outcome was told
-	Faults  uint64    // of them, those of the model or the way to it
+	Since   time.Time // start of the state; zero if it has never changed
+	Opened  uint64    // number of openings, including failed probes
+	Refused uint64    // refused calls
+	Calls   uint64    // calls with an outcome
+	Faults  uint64    // of these, faults of the model or the way to it
 }
 
-// Stats returns the state of the breaker and its counts. An open breaker whose
-// probe is due stays open until a call is asked for.
+// Stats returns the state and the counters. An open breaker with a probe due stays open until a
+// caller asks for a call.
 func (b *Breaker) Stats() BreakerStats {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -274,15 +272,15 @@ func (b *Breaker) Stats() BreakerStats {
 
 const windowTenths = 10
 
-// rateWindow counts calls and faults by tenths of a window.
+// rateWindow counts calls and faults in tenths of a window.
 type rateWindow struct {
-	start  time.Time // of tenth 0
-	newest int64     // tenth
+	start  time.Time // start of tenth 0
+	newest int64     // number of the newest tenth
 	counts [windowTenths]struct{ calls, faults int }
 }
 
-// add counts a call that ended. Callers who ask the clock and then wait for the
-// mutex come out of order: an earlier one counts in the newest tenth.
+// add counts a call that ended. Callers read the clock before they lock the mutex, so times can be
+// out of order: an earlier one counts in the newest tenth.
 func (w *rateWindow) add(now time.Time, window time.Duration, faults int) {
 	if w.start.IsZero() {
 		w.start = now

@@ -8,25 +8,22 @@ import (
 	"time"
 )
 
-// ConcurrencyOptions bound the calls under way to an endpoint.
+// ConcurrencyOptions limits the calls in flight to an endpoint.
 type ConcurrencyOptions struct {
-	// Max is how many calls may be under way: 16 where it is 0.
+	// Max is the maximum number of calls in flight; 0 is 16.
 	Max int
-	// Start is how many may be before the first answers: 4 where it is 0, or Max if
-	// that is less.
+	// Start is the limit before the first answers; 0 is 4, or Max if that is less.
 	Start int
-	// Target is the mean time of a call beyond which there are too many of them:
-	// 1.5 s where it is 0, half of the default timeout of a call. Set it to half
-	// of the timeout, or to the share of a budget.
+	// Target is the mean call time above which the limit falls; 0 is 1.5 s, half of the default
+	// call timeout. Set it to half of the timeout, or to the share of a budget.
 	Target time.Duration
-	// Weight is how much the calls under way may weigh together, such as the
-	// tokens of prompts and answers; 0 is no bound. A call that weighs more goes
-	// alone.
+	// Weight limits the total weight of the calls in flight, such as the tokens of prompts and
+	// answers; 0 means no limit. A heavier call runs alone.
 	Weight int64
 }
 
-// Resolved returns the options with those that are 0 filled in, or all that is
-// wrong with them.
+// Resolved returns the options with defaults for those that are 0. The error joins all errors in
+// the options.
 func (o ConcurrencyOptions) Resolved() (ConcurrencyOptions, error) {
 	if o.Max == 0 {
 		o.Max = 16
@@ -46,63 +43,65 @@ func (o ConcurrencyOptions) Resolved() (ConcurrencyOptions, error) {
 	return o, errors.Join(list...)
 }
 
-// Concurrency finds how many calls an endpoint bears, from 1 to Max. It is safe for
+// Concurrency finds how many concurrent calls an endpoint can handle, from 1 to Max. It is safe for
 // concurrent use.
 //
-// It counts in rounds, each as many answers as the limit, of calls that began in
-// it: what began before a change says nothing of it.
+// It works in rounds. A round ends after as many answers as the limit, of calls that began in the
+// round. Calls that began before a change say nothing about it.
 //
 //  1. Opening: after the first round that reached Start, the limit rises by 1, 2, 4 ...
 //     up to Max. A pause between the steps lets a refusal arrive before the next one.
-//  2. Overload: at a refusal by load the limit falls by a quarter. Then it rises by one
-//     a round up to the limit that was refused, which it tries again after 2 rounds, 4,
-//     8 ... up to 64, until a whole round bears it.
-//  3. Queue: where calls take 1.75 times as long as at a lower limit, some wait at
-//     the endpoint. The limit becomes 1.25 times the calls that the endpoint works on,
-//     which are its answers a second times that shorter time (Little's law). If a round
-//     at the lower limit has fewer answers a second, it was no queue: the calls have
-//     become longer, and the limit is restored. Half of the limit is tried so every 32
-//     rounds with calls that take a little longer than at a lower limit.
+//  2. Overload: if the endpoint refuses a call because of load, the limit falls by a
+//     quarter. Then it rises by one in each round, up to the limit that was refused. It
+//     tries that limit again after 2, 4, 8 ... up to 64 rounds, until the endpoint handles
+//     a whole round.
+//  3. Queue: if calls take 1.75 times as long as at a lower limit, some of them wait at
+//     the endpoint. The limit becomes 1.25 times the number of calls that the endpoint
+//     processes concurrently. That number is the rate of answers multiplied by the
+//     shorter time (Little's law). If a round at the lower limit has a lower rate of
+//     answers, there was no queue: the calls have become longer, and the limit is
+//     restored. In the same way, half of the limit is tried after every 32 rounds with
+//     calls that take a little longer than at a lower limit.
 //  4. Target: after a round with a mean time above Target, the limit falls by a
 //     quarter.
 //
-// The least time ever seen is not the measure of rule 3 (as in Vegas): calls of one
-// model differ tenfold by rows and tokens. Rounds are compared by their mean, and a
-// round at the same limit or a lower one replaces the measure.
+// Rule 3 does not compare with the shortest time ever seen (as Vegas does), because calls of one
+// model differ tenfold by rows and tokens. It compares the means of rounds. A round at the same or
+// a lower limit replaces the reference.
 type Concurrency struct {
 	options ConcurrencyOptions
 
 	mu      sync.Mutex
 	limit   int
 	running int
-	weight  int64 // of the running
+	weight  int64 // total weight of the running calls
 	falls   uint64
 	refused uint64
 
 	opening  bool // the limit rises within the round
-	opened   bool // it did, or fell before
-	step     int  // of the opening, the next
+	opened   bool // the opening has ended, or the limit has fallen
+	step     int  // next step of the opening
 	stepped  time.Time
-	ceiling  int // the limit that was refused; 0 is none
+	ceiling  int // the limit that was refused; 0 if none was
 	patience int // rounds before the ceiling is tried again
-	waited   int // of these
+	waited   int // of these, rounds that have passed
 
 	round round
 
-	usual   time.Duration // that a call takes where it does not wait
-	usualAt int           // the limit that it was measured at
-	trial   *trial        // of a lower limit
-	looked  int           // rounds with calls that may have waited, since the newest trial
+	usual   time.Duration // mean time of a call that does not wait
+	usualAt int           // the limit at which usual was measured
+	trial   *trial        // current trial of a lower limit
+	looked  int           // rounds since the last trial with calls that may have waited
 }
 
-// trial is a round before the limit fell because of a queue.
+// trial is the last round before the limit fell because of a queue.
 type trial struct {
 	limit int
 	mean  time.Duration
-	rate  float64 // answers a second
+	rate  float64 // answers per second
 }
 
-// Turn is a call that may be made. It ends once, by Concurrency.End.
+// Turn is permission to make a call. Concurrency.End must end it exactly once.
 type Turn struct {
 	weight int64
 	round  uint64
@@ -112,7 +111,7 @@ type Turn struct {
 const (
 	concurrencyStart = 4
 	patienceMax      = 64 // rounds
-	roundLeast       = 16 // answers once the limit has opened
+	roundLeast       = 16 // answers, after the opening
 	lookAfter        = 32 // rounds
 	pauseLeast       = 4 * time.Millisecond
 	pauseMost        = 50 * time.Millisecond
@@ -127,8 +126,8 @@ func NewConcurrency(options ConcurrencyOptions) (*Concurrency, error) {
 	return &Concurrency{options: o, limit: o.Start, round: round{number: 1}}, nil
 }
 
-// Begin asks for a turn. Where ok is false as many calls as may are under way: ask
-// again when one of them has ended, or after wait if that is more than 0.
+// Begin asks for a turn. If ok is false, the limit is reached: ask again when a call has ended, or
+// after wait if that is more than 0.
 func (c *Concurrency) Begin(now time.Time, weight int64) (turn Turn, wait time.Duration, ok bool) {
 	weight = max(weight, 0)
 	c.mu.Lock()
@@ -163,9 +162,9 @@ func (c *Concurrency) open(now time.Time) (wait time.Duration) {
 	return 0
 }
 
-// Observe tells what came of a call, once, when it is known. The turn goes on: the
-// answer may have yet to be journalled. Observe reports whether the call says
-// something new: it began after the limit last changed.
+// Observe reports the outcome of a call, once, as soon as it is known. The turn continues until
+// End, because the answer may still have to be journalled. Observe reports whether the call is new
+// evidence: it began after the last change of the limit.
 func (c *Concurrency) Observe(now time.Time, turn Turn, outcome Outcome) (news bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -193,8 +192,8 @@ func (c *Concurrency) Observe(now time.Time, turn Turn, outcome Outcome) (news b
 	return true
 }
 
-// roundSize is how many answers make the round. The calls of the opening began at
-// several limits.
+// roundSize returns the number of answers in the round. During the opening, calls begin at several
+// limits.
 func (c *Concurrency) roundSize() int {
 	switch {
 	case !c.opened:
@@ -205,7 +204,7 @@ func (c *Concurrency) roundSize() int {
 	return max(c.limit, roundLeast)
 }
 
-// judge ends a round.
+// judge ends a round and adjusts the limit.
 func (c *Concurrency) judge(now time.Time) {
 	mean, rate := c.round.mean(), c.round.rate(now)
 	before := c.trial
@@ -215,13 +214,13 @@ func (c *Concurrency) judge(now time.Time) {
 		c.fall(c.limit - max(c.limit/4, 1))
 		return
 	case before != nil && rate < before.rate*math.Sqrt(float64(c.limit)/float64(before.limit)):
-		c.usual, c.usualAt = before.mean, before.limit // the calls are longer, and none waited
+		c.usual, c.usualAt = before.mean, before.limit // the calls have become longer, but did not wait
 		c.begin(before.limit)
 		return
 	case c.round.reached && c.usual > 0 && c.limit > c.usualAt && 4*mean > 5*c.usual:
 		lower := int(math.Ceil(1.25 * rate * c.usual.Seconds()))
 		if c.looked++; 4*mean <= 7*c.usual || 5*lower > 4*c.limit {
-			lower = c.limit / 2 // the measure may be wrong
+			lower = c.limit / 2 // the reference may be wrong
 		} else {
 			c.looked = lookAfter
 		}
@@ -232,7 +231,7 @@ func (c *Concurrency) judge(now time.Time) {
 		}
 	case mean > 0 && (c.usual == 0 || c.limit <= c.usualAt):
 		c.usual, c.usualAt = c.usual+(mean-c.usual)/4, c.limit
-		if c.usual < mean/2 { // the first round, or other calls than before
+		if c.usual < mean/2 { // the first round, or calls that differ from earlier ones
 			c.usual = mean
 		}
 	case mean > 0 && mean < c.usual && !c.stepped.After(c.round.began):
@@ -241,7 +240,7 @@ func (c *Concurrency) judge(now time.Time) {
 	c.rise(now, mean)
 }
 
-// rise lets more calls begin, if the round needed them and none waited.
+// rise raises the limit if the round reached it and no call waited.
 func (c *Concurrency) rise(now time.Time, mean time.Duration) {
 	limit := c.limit
 	switch {
@@ -251,7 +250,7 @@ func (c *Concurrency) rise(now time.Time, mean time.Duration) {
 	case c.opening || 4*mean > 5*c.usual:
 	default:
 		if limit >= c.ceiling {
-			c.ceiling = 0 // a whole round bore it
+			c.ceiling = 0 // the endpoint handled a whole round
 		}
 		if c.waited++; limit+1 != c.ceiling || c.waited >= c.patience {
 			limit++
@@ -261,7 +260,7 @@ func (c *Concurrency) rise(now time.Time, mean time.Duration) {
 	c.begin(limit)
 }
 
-// refusedAt lowers the limit, which the endpoint refused.
+// refusedAt lowers the limit after the endpoint refused a call.
 func (c *Concurrency) refusedAt(limit int) {
 	if c.waited = 0; limit == c.ceiling {
 		c.patience = min(2*c.patience, patienceMax)
@@ -270,7 +269,7 @@ func (c *Concurrency) refusedAt(limit int) {
 	}
 	opened := c.opened
 	c.fall(limit - max(limit/4, 1))
-	c.opened = opened // one refusal before the opening may be that of one event
+	c.opened = opened // a single refusal before the opening may be caused by one event
 }
 
 // fall lowers the limit.
@@ -297,16 +296,16 @@ func (c *Concurrency) End(turn Turn) {
 	c.weight -= turn.weight
 }
 
-// ConcurrencyStats is how a limit stands.
+// ConcurrencyStats holds the state and the counters of a limit.
 type ConcurrencyStats struct {
 	Limit   int
-	Running int    // turns that did not end; more than Limit for a while after it fell
-	Weight  int64  // of them
-	Falls   uint64 // how often the limit fell
-	Refused uint64 // turns that were asked for in vain
+	Running int    // turns in progress; can exceed Limit for a while after it fell
+	Weight  int64  // total weight of these turns
+	Falls   uint64 // number of times that the limit fell
+	Refused uint64 // requests for a turn that were refused
 }
 
-// Stats returns how the limit stands.
+// Stats returns the state and the counters of the limit.
 func (c *Concurrency) Stats() ConcurrencyStats {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,5 +1,4 @@
-// Package control decides what happens under load and failure: when a source is
-// paused, an endpoint left alone, a call tried again. Its controllers are pure:
-// they read no clock, draw no random numbers and start nothing, so that the
-// engine and the simulator run the same code.
+// Package control makes decisions under load and failure: when to pause a source, when to leave an
+// endpoint alone, and when to retry a call. Its controllers are pure: they do not read the clock,
+// draw random numbers or start goroutines. So the engine and the simulator run the same code.
 package control

@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// EndpointOptions say when calls to an endpoint begin.
+// EndpointOptions configures when calls to an endpoint may begin.
 type EndpointOptions struct {
 	Breaker     BreakerOptions
 	Concurrency ConcurrencyOptions
 }
 
-// Resolved returns the options with those that are 0 filled in, or all that is
-// wrong with them.
+// Resolved returns the options with defaults for those that are 0. The error joins all errors in
+// the options.
 func (o EndpointOptions) Resolved() (EndpointOptions, error) {
 	breaker, first := o.Breaker.Resolved()
 	concurrency, second := o.Concurrency.Resolved()
@@ -26,20 +26,20 @@ func (o EndpointOptions) Resolved() (EndpointOptions, error) {
 // Admission says whether a call may begin.
 type Admission int
 
-// The admissions.
+// The values of Admission.
 const (
 	Admitted Admission = iota // make the call
-	Busy                      // ask again when one of those under way has ended
+	Busy                      // ask again when a call has ended
 	Down                      // the breaker is open: pause, queue or fall back
 )
 
-// String returns the admission as metrics name it.
+// String returns the name of the admission in metrics.
 func (a Admission) String() string { return [...]string{"admitted", "busy", "down"}[a] }
 
-// Endpoint admits the calls to one model of one endpoint: by its breaker, which all
-// members share, and by how many calls it bears. It is safe for concurrent use.
+// Endpoint admits the calls to one model at one endpoint. It combines a breaker, which all members
+// share, with a limit of concurrent calls. It is safe for concurrent use.
 //
-// Around a call, whoever makes it:
+// A caller uses it as follows:
 //
 //	call, admission, wait := endpoint.Begin(time.Now(), weight)
 //	// Busy: leave the work in its queue and ask again after the next End.
@@ -49,17 +49,16 @@ func (a Admission) String() string { return [...]string{"admitted", "busy", "dow
 //	endpoint.Observe(time.Now(), call, outcome) // as soon as the answer is there
 //	endpoint.End(time.Now(), call)              // when it no longer counts as in flight
 //
-// Between Observe and End the answer is journalled: a call holds its place until
-// that is committed, so that a crash asks again for no more than the calls that
-// were in flight. Where nothing is journalled End follows at once. End is told of
-// every call that was admitted, also where the call panicked or was never made
-// (then without Observe), best by defer. Where a batch is taken apart after a
-// failure, each of its calls is one here.
+// The answer is journalled between Observe and End. A call keeps its place until the journal entry
+// is committed, so that a crash repeats only calls that were in flight. Without a journal, End
+// follows at once. The caller must call End for every admitted call, best with defer. This includes
+// calls that panicked, and calls that were never made (these have no Observe). If a batch is split
+// after a failure, each of its calls is a separate call here.
 //
-// The dispatcher of queued work asks Begin before it takes work from its FairQueue,
-// one queue for each endpoint. internal/models/remote asks within Predict, in the place of a
-// number of slots, and waits there within the call's deadline: what is refused is
-// no attempt, neither of the record nor of the endpoint.
+// The dispatcher of queued work calls Begin before it takes work from its FairQueue; there is one
+// queue for each endpoint. internal/models/remote calls Begin within Predict, and waits there
+// within the call's deadline. A refusal is not an attempt, neither of the record nor of the
+// endpoint.
 type Endpoint struct {
 	Breaker     *Breaker
 	Concurrency *Concurrency
@@ -67,17 +66,17 @@ type Endpoint struct {
 	ledger      ledger
 
 	mu   sync.Mutex
-	line []*Slot // that found it busy, in the order of their turns
+	line []*Slot // slots that found the endpoint busy, in the order of their turns
 }
 
-// Call is a call that was admitted.
+// Call is an admitted call.
 type Call struct {
 	passed BreakerCall
 	turn   Turn
 	mark   mark
 }
 
-// NewEndpoint returns an endpoint that is taken to work.
+// NewEndpoint returns an endpoint that is assumed to work.
 func NewEndpoint(options EndpointOptions) (*Endpoint, error) {
 	breaker, first := NewBreaker(options.Breaker)
 	concurrency, second := NewConcurrency(options.Concurrency)
@@ -87,12 +86,12 @@ func NewEndpoint(options EndpointOptions) (*Endpoint, error) {
 	return &Endpoint{Breaker: breaker, Concurrency: concurrency, Readiness: &Readiness{asking: make(chan struct{}, 1)}}, nil
 }
 
-// Begin asks for a call of a weight, which counts only where the options bound it.
-// wait is the time after which to ask again: more than 0 where the endpoint is Down,
-// and where it is Busy while its limit opens.
+// Begin asks for permission to make a call. The weight counts only if the options limit it. wait is
+// the time after which to ask again. It is more than 0 if the endpoint is Down, or if it is Busy
+// while its limit opens.
 func (e *Endpoint) Begin(now time.Time, weight int64) (call Call, admission Admission, wait time.Duration) {
-	// The breaker comes second: a probe that it let through and that then found no
-	// room would keep the others waiting.
+	// The breaker comes second. Otherwise a probe that it let through, but that found no room,
+	// would block other callers.
 	turn, wait, ok := e.Concurrency.Begin(now, weight)
 	if !ok {
 		return Call{}, Busy, wait
@@ -105,15 +104,15 @@ func (e *Endpoint) Begin(now time.Time, weight int64) (call Call, admission Admi
 	return Call{passed, turn, e.ledger.begin()}, Admitted, 0
 }
 
-// Observe tells what came of a call, once, when it is known.
+// Observe reports the outcome of a call, once, as soon as it is known.
 func (e *Endpoint) Observe(now time.Time, call Call, outcome Outcome) {
 	if news := e.Concurrency.Observe(now, call.turn, outcome); !news && outcome == Overloaded {
-		outcome = Abandoned // the calls of one overload say the same
+		outcome = Abandoned // further refusals of the same overload are no new evidence
 	}
 	e.Breaker.Observe(now, call.passed, outcome)
 }
 
-// End ends a call, once, after Observe if there was anything to tell.
+// End ends a call, exactly once. If the call has an outcome, Observe must come first.
 func (e *Endpoint) End(now time.Time, call Call) {
 	e.Breaker.Observe(now, call.passed, Abandoned)
 	e.Concurrency.End(call.turn)
@@ -122,25 +121,25 @@ func (e *Endpoint) End(now time.Time, call Call) {
 	e.callFirst(now)
 }
 
-// Slot is a place for a caller that asks an endpoint again and again, such as a member.
-// Slots that found the endpoint busy take turns, a call each, in the order in which they
-// asked: a slot whose calls end does not get their places each time. A slot that does
-// not ask within 20 ms of being woken has lost its turn. One goroutine owns a slot.
+// Slot is the place of a caller that calls an endpoint repeatedly, such as a member. Slots that
+// found the endpoint busy take turns, one call each, in the order of asking. So a slot cannot
+// always take the places of its own ended calls. A slot that does not ask within 20 ms of its wake
+// loses its turn. One goroutine owns a slot.
 type Slot struct {
 	endpoint *Endpoint
 	wake     func()
-	waits    bool      // it is in line
-	called   time.Time // zero before it was
+	waits    bool      // it is in the line
+	called   time.Time // when it was woken; zero before
 }
 
 const patience = 20 * time.Millisecond
 
-// Slot returns a slot. It calls wake, from anywhere, when it is its turn; wake must
-// not block.
+// Slot returns a slot. The endpoint calls wake, from any goroutine, when it is the slot's turn;
+// wake must not block.
 func (e *Endpoint) Slot(wake func()) *Slot { return &Slot{endpoint: e, wake: wake} }
 
-// Begin is Endpoint.Begin for the slot. Where it is Busy wake is called once there
-// may be room.
+// Begin is Endpoint.Begin for the slot. If the endpoint is Busy, it calls wake once when there may
+// be room.
 func (s *Slot) Begin(now time.Time, weight int64) (call Call, admission Admission, wait time.Duration) {
 	e := s.endpoint
 	e.mu.Lock()
@@ -153,7 +152,7 @@ func (s *Slot) Begin(now time.Time, weight int64) (call Call, admission Admissio
 		call, admission, wait = e.Begin(now, weight)
 	}
 	switch {
-	case admission != Busy && s.waits: // then it is the first
+	case admission != Busy && s.waits: // then it is the first in the line
 		e.next()
 		fallthrough
 	case admission != Busy:
@@ -161,7 +160,7 @@ func (s *Slot) Begin(now time.Time, weight int64) (call Call, admission Admissio
 			e.callFirst(now)
 		}
 	case s.waits:
-		s.called = time.Time{} // it is to be called again
+		s.called = time.Time{} // it must be woken again
 	default:
 		s.waits = true
 		e.line = append(e.line, s)
@@ -169,16 +168,16 @@ func (s *Slot) Begin(now time.Time, weight int64) (call Call, admission Admissio
 	return call, admission, wait
 }
 
-// late reports whether a slot was called and did not come.
+// late reports whether a slot was woken and did not ask in time.
 func (s *Slot) late(now time.Time) bool { return !s.called.IsZero() && now.Sub(s.called) > patience }
 
-// next ends the turn of the first in line.
+// next ends the turn of the first slot in the line.
 func (e *Endpoint) next() {
 	e.line[0].waits, e.line[0].called = false, time.Time{}
 	e.line = slices.Delete(e.line, 0, 1)
 }
 
-// callFirst tells the first in line that there may be room.
+// callFirst wakes the first slot in the line, because there may be room.
 func (e *Endpoint) callFirst(now time.Time) {
 	for len(e.line) > 0 && e.line[0].late(now) {
 		e.next()
@@ -189,8 +188,8 @@ func (e *Endpoint) callFirst(now time.Time) {
 	}
 }
 
-// Wait is Begin for who has one call to make: where the endpoint is busy it waits
-// its turn, until ctx is done. The admission is then Busy.
+// Wait is Begin for a single call. If the endpoint is busy, it blocks until it is the caller's
+// turn, or until ctx is done; the admission is then Busy.
 func (e *Endpoint) Wait(ctx context.Context, weight int64) (call Call, admission Admission) {
 	room := make(chan struct{}, 1)
 	slot := e.Slot(func() {
@@ -203,7 +202,7 @@ func (e *Endpoint) Wait(ctx context.Context, weight int64) (call Call, admission
 		if call, admission, _ = slot.Begin(time.Now(), weight); admission != Busy {
 			return call, admission
 		}
-		timer := time.NewTimer(patience) // someone before it may not come
+		timer := time.NewTimer(patience) // a slot before it may not ask
 		select {
 		case <-room:
 		case <-timer.C:
@@ -216,7 +215,7 @@ func (e *Endpoint) Wait(ctx context.Context, weight int64) (call Call, admission
 	}
 }
 
-// Leave takes the slot out of the line. It may be used again.
+// Leave removes the slot from the line. The slot may be used again.
 func (s *Slot) Leave(now time.Time) {
 	e := s.endpoint
 	e.mu.Lock()
@@ -228,11 +227,11 @@ func (s *Slot) Leave(now time.Time) {
 	}
 }
 
-// Endpoints are the endpoints of a process. The zero value has none. It is safe for
-// concurrent use.
+// Endpoints holds the endpoints of a process. The zero value is empty. It is safe for concurrent
+// use.
 type Endpoints struct {
 	mu   sync.Mutex
-	list []namedEndpoint // there are a few
+	list []namedEndpoint // short enough for a linear search
 }
 
 type namedEndpoint struct {
@@ -241,9 +240,9 @@ type namedEndpoint struct {
 	endpoint   *Endpoint
 }
 
-// Of returns the endpoint that everyone shares who asks with the same URL, model
-// and options. One is asked for when a pipeline is loaded, not for a call; it stays
-// for as long as the process.
+// Of returns the endpoint for a URL, model and options. Callers with the same arguments share it.
+// Call Of when a pipeline is loaded, not for each call. An endpoint stays for the lifetime of the
+// process.
 func (e *Endpoints) Of(url, model string, options EndpointOptions) (*Endpoint, error) {
 	options, err := options.Resolved()
 	if err != nil {
@@ -264,8 +263,7 @@ func (e *Endpoints) Of(url, model string, options EndpointOptions) (*Endpoint, e
 	return endpoint, nil
 }
 
-// Each calls a function with each endpoint, in the order in which they were first
-// asked for, for metrics.
+// Each calls f with each endpoint, in the order of creation, for metrics.
 func (e *Endpoints) Each(f func(url, model string, endpoint *Endpoint)) {
 	e.mu.Lock()
 	list := e.list[:len(e.list):len(e.list)]

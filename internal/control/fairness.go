@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// Class says how urgent work is.
+// Class is the urgency of work.
 type Class int
 
-// The classes, of weights 8, 4 and 1 unless options say others.
+// The values of Class. Their default weights are 8, 4 and 1.
 const (
 	HighClass Class = iota - 1
 	NormalClass
@@ -19,34 +19,34 @@ const (
 
 const classCount = 3
 
-// place returns the class as an index; those beyond the ends are the ends.
+// place returns the class as an index, limited to the valid range.
 func (c Class) place() int { return int(min(max(c, HighClass), LowClass) - HighClass) }
 
-// String returns the class as a pipeline file names it.
+// String returns the name of the class in pipeline files.
 func (c Class) String() string { return [...]string{"high", "normal", "low"}[c.place()] }
 
-// Refusals of FairQueue.Push.
+// Errors of FairQueue.Push.
 var (
 	ErrQueueFull  = errors.New("the queue is full")
 	ErrTenantFull = errors.New("the queue is full for this tenant")
 )
 
-// FairOptions bound a FairQueue and share it out.
+// FairOptions configures the limits and the shares of a FairQueue.
 type FairOptions struct {
-	// Weights are the shares of the high, normal and low class while all have work:
-	// 8, 4 and 1 where all are 0. None may weigh more than one before it.
+	// Weights are the shares of the high, normal and low class while all have work. If all are 0,
+	// they are 8, 4 and 1. A weight must not exceed the one before it.
 	Weights [classCount]int
-	// Age is the wait after which a class counts twice its weight, after twice as
-	// long three times, up to the weight of the high one: 10 s where it is 0.
+	// Age is the wait after which the weight of a class doubles; 0 is 10 s. After twice Age it
+	// triples, and so on, up to the weight of the high class.
 	Age time.Duration
-	// Max is how many entries wait at most: 10,000 where it is 0.
+	// Max is the maximum number of waiting entries; 0 is 10,000.
 	Max int
-	// TenantMax is how many of a tenant do: Max where it is 0.
+	// TenantMax is the maximum number of waiting entries of one tenant; 0 is Max.
 	TenantMax int
 }
 
-// Resolved returns the options with those that are 0 filled in, or all that is
-// wrong with them.
+// Resolved returns the options with defaults for those that are 0. The error joins all errors in
+// the options.
 func (o FairOptions) Resolved() (FairOptions, error) {
 	if o.Weights == [classCount]int{} {
 		o.Weights = [classCount]int{8, 4, 1}
@@ -72,53 +72,54 @@ func (o FairOptions) Resolved() (FairOptions, error) {
 
 const weightMax = 1_000
 
-// Entry is work that waits.
+// Entry is waiting work.
 type Entry[T any] struct {
 	Class  Class
-	Tenant string // whose work it is; "" is a tenant too
-	Key    string // entries of a key leave in the order they came; "" has no order
-	Cost   int    // such as rows, the same in all entries; less than 1 is 1
+	Tenant string // owner of the work; "" counts as a tenant too
+	Key    string // entries of a key leave in order of arrival; "" has no order
+	Cost   int    // for example rows, the same unit in all entries; less than 1 counts as 1
 	Value  T
 }
 
-// FairQueue is work that waits for its turn, such as that of an endpoint. One
-// goroutine owns it.
+// FairQueue is a queue of work that waits for its turn, for example at an endpoint. One goroutine
+// owns it.
 //
-//  1. Classes take turns by weight: while all have work, of each 13 units of cost 8
-//     are high, 4 normal, 1 low. A class that waits gains weight by Age, up to that
-//     of the high one and no further: under lasting overload low work gets a third,
-//     and cannot push high work aside.
-//  2. Within a class, tenants with work take turns by deficit round robin: however
-//     much one brings, between two turns of another it has one. A turn is the
-//     largest cost seen since the queue was last empty, one entry where costs are
-//     equal. A tenant without work is forgotten, and with it what it did not use.
-//  3. Entries of a key leave in the order they came. So a later one of a higher
-//     class takes those before it along into its class, and else a later one joins
-//     the class and tenant of those before it.
+//  1. Classes take turns by weight. While all have work, 8 of 13 units of cost are high,
+//     4 normal and 1 low. A class that waits gains weight by Age, at most up to the
+//     weight of the high class. So under lasting overload low work gets a third, and
+//     cannot displace high work.
+//  2. Within a class, tenants with work take turns by deficit round robin. However much
+//     work one tenant has, it gets one turn between two turns of another. A turn is the
+//     largest cost seen since the queue was last empty, so one entry if all costs are
+//     equal. A tenant without work is removed, together with its unused share.
+//  3. Entries of a key leave in order of arrival. So a later entry of a higher class
+//     raises the earlier ones to its class. Any other later entry joins the class and
+//     tenant of the earlier ones.
 //
-// Push and Take take constant time, but for 3, which moves an entry at most twice.
+// Push and Take take constant time, except for rule 3, which moves an entry at most twice.
 //
-// The dispatcher of queued work pushes what is due and takes while its endpoint
-// admits calls; where Push refuses, the work stays queued and is offered again once
-// there is room. That entries leave in order keeps a key's order at an endpoint
-// with one call at a time; with more, `ordered` keeps later work of a key queued
-// until the call has ended, and pushes it then.
+// The dispatcher of queued work pushes work that is due, and takes work while its endpoint admits
+// calls. If Push refuses work, the work stays in the async queue, and the dispatcher pushes it
+// again when there is room. Because entries leave in order, an endpoint with one call at a time
+// keeps the order of a key. With more concurrent calls, `ordered` keeps later work of a key in the
+// async queue until the call has ended, and pushes it then.
 type FairQueue[T any] struct {
 	options FairOptions
 	classes [classCount]classQueue[T]
-	current int // the class whose turn it is
+	current int // the class with the current turn
 	quantum int // cost of a turn
 	count   int
 	keys    map[string]chain[T]
-	tenants map[string]int // entries that wait
+	tenants map[string]int // waiting entries by tenant
 	taken   [classCount]uint64
 }
 
-// classQueue is the tenants of a class that have work; whose turn it is is first.
+// classQueue holds the tenants of a class that have work. The tenant with the current turn is
+// first.
 type classQueue[T any] struct {
 	ring    list.List // of *tenantQueue[T]
 	tenants map[string]*tenantQueue[T]
-	count   int // entries
+	count   int // number of entries
 	turn    bool
 	deficit int
 }
@@ -128,7 +129,7 @@ type tenantQueue[T any] struct {
 	class   int
 	element *list.Element
 	entries list.List // of *waiting[T]
-	turn    bool      // it got the cost of one
+	turn    bool      // it has received the cost of one turn
 	deficit int
 }
 
@@ -137,10 +138,10 @@ type waiting[T any] struct {
 	since   time.Time
 	queue   *tenantQueue[T]
 	element *list.Element
-	behind  *waiting[T] // of the same key
+	behind  *waiting[T] // next entry of the same key
 }
 
-// chain is the entries of a key, which are all in one queue.
+// chain links the entries of a key, which are all in one queue.
 type chain[T any] struct{ first, last *waiting[T] }
 
 // NewFairQueue returns an empty queue.
@@ -156,8 +157,7 @@ func NewFairQueue[T any](options FairOptions) (*FairQueue[T], error) {
 	return f, nil
 }
 
-// Push adds an entry. The error is ErrQueueFull or ErrTenantFull, and the entry is
-// then not in the queue.
+// Push adds an entry. If the error is ErrQueueFull or ErrTenantFull, the entry is not in the queue.
 func (f *FairQueue[T]) Push(now time.Time, entry Entry[T]) error {
 	entry.Cost = max(entry.Cost, 1)
 	class, tenant := entry.Class.place(), entry.Tenant
@@ -214,7 +214,7 @@ func (f *FairQueue[T]) withdraw(w *waiting[T]) {
 	}
 }
 
-// Take removes the entry whose turn it is; ok is false where there is none.
+// Take removes and returns the next entry; ok is false if the queue is empty.
 func (f *FairQueue[T]) Take(now time.Time) (entry Entry[T], ok bool) {
 	if f.count == 0 {
 		return entry, false
@@ -242,8 +242,8 @@ func (f *FairQueue[T]) Take(now time.Time) (entry Entry[T], ok bool) {
 	}
 }
 
-// next returns the entry of the class that is the next to leave. It ends: a turn
-// pays for every cost there is.
+// next returns the next entry of the class. The loop ends, because one turn is enough for every
+// cost.
 func (c *classQueue[T]) next(quantum int) *waiting[T] {
 	for {
 		q := c.ring.Front().Value.(*tenantQueue[T])
@@ -259,7 +259,7 @@ func (c *classQueue[T]) next(quantum int) *waiting[T] {
 	}
 }
 
-// weight returns the weight of a class whose next entry has waited for so long.
+// weight returns the weight of a class with a next entry that has waited this long.
 func (f *FairQueue[T]) weight(class int, waited time.Duration) int {
 	weight, most := f.options.Weights[class], f.options.Weights[0]
 	aged := float64(weight) * (1 + max(waited.Seconds(), 0)/f.options.Age.Seconds())
@@ -268,7 +268,7 @@ func (f *FairQueue[T]) weight(class int, waited time.Duration) int {
 
 func (f *FairQueue[T]) remove(w *waiting[T]) {
 	f.withdraw(w)
-	if w.Key != "" { // w is the first of it: its entries are in one queue, in order
+	if w.Key != "" { // w is the first entry of its key: they are in one queue, in order
 		if w.behind == nil {
 			delete(f.keys, w.Key)
 		} else {
@@ -278,7 +278,7 @@ func (f *FairQueue[T]) remove(w *waiting[T]) {
 	if f.tenants[w.queue.name]--; f.tenants[w.queue.name] == 0 {
 		delete(f.tenants, w.queue.name)
 	}
-	if f.count--; f.count == 0 { // what large costs left would be turns of small ones
+	if f.count--; f.count == 0 { // otherwise the unused share of large costs would give several turns of small ones
 		f.quantum = 0
 		for i := range f.classes {
 			f.classes[i].turn, f.classes[i].deficit = false, 0
@@ -286,8 +286,8 @@ func (f *FairQueue[T]) remove(w *waiting[T]) {
 	}
 }
 
-// DeleteFunc removes the entries that do not wait any more, as their owner says,
-// without their turns. It looks at all entries.
+// DeleteFunc removes an entry if gone returns true for it. It does not change turns. It visits all
+// entries.
 func (f *FairQueue[T]) DeleteFunc(gone func(T) bool) {
 	var list []*waiting[T]
 	for i := range f.classes {
@@ -308,26 +308,26 @@ func (f *FairQueue[T]) DeleteFunc(gone func(T) bool) {
 			if before.behind = w.behind; w.behind == nil {
 				f.keys[w.Key] = chain[T]{line.first, before}
 			}
-			w.Key = "" // the line of its key goes on without it
+			w.Key = "" // the chain of its key continues without it
 		}
 		f.remove(w)
 	}
 }
 
-// Len returns how many entries wait.
+// Len returns the number of waiting entries.
 func (f *FairQueue[T]) Len() int { return f.count }
 
-// Tenant returns how many entries of a tenant wait.
+// Tenant returns the number of waiting entries of a tenant.
 func (f *FairQueue[T]) Tenant(name string) int { return f.tenants[name] }
 
-// FairStats is what became of entries, by class: high, normal and low.
+// FairStats counts entries by class: high, normal and low.
 type FairStats struct {
 	Waiting [classCount]int
 	Taken   [classCount]uint64
 }
 
-// Stats returns how many entries wait and were taken. An entry counts for the class
-// that it was moved to for the sake of its key.
+// Stats returns the numbers of waiting and taken entries. An entry counts for its current class,
+// even if it was moved there because of its key.
 func (f *FairQueue[T]) Stats() FairStats {
 	stats := FairStats{Taken: f.taken}
 	for i := range f.classes {

@@ -6,23 +6,22 @@ import (
 	"time"
 )
 
-// The bounds of a queue that names none.
+// The default bounds of a queue.
 const (
 	queueMax     = 2000
 	retryAtLeast = time.Second
 	retryAtMost  = time.Minute
 )
 
-// GateOptions are the bounds of a queue, in whatever it is counted by. The zero
-// value is 2,000, 1,500 and 500.
+// GateOptions holds the bounds of a queue, in any unit. The zero value is 2,000, 1,500 and 500.
 type GateOptions struct {
-	Max  int // most that the queue holds; 2,000 where 0
-	High int // its source is paused from here on; three quarters of Max where 0
-	Low  int // and goes on from here down; a third of High where both are 0, else 0 is an empty queue
+	Max  int // capacity of the queue; 0 is 2,000
+	High int // the source is paused from here on; 0 is three quarters of Max
+	Low  int // the source resumes at or below this; a third of High if both are 0, otherwise 0 means an empty queue
 }
 
-// Resolved returns the bounds with those that are 0 filled in, or all that is
-// wrong with them.
+// Resolved returns the bounds with defaults for those that are 0. The error joins all errors in the
+// options.
 func (o GateOptions) Resolved() (GateOptions, error) {
 	if o.Max == 0 {
 		o.Max = queueMax
@@ -46,26 +45,25 @@ func (o GateOptions) Resolved() (GateOptions, error) {
 	return o, errors.Join(wrong...)
 }
 
-// Gate says when the source of a bounded queue is paused: from the high mark on,
-// until the queue is down at the low one. Between the marks nothing changes, so
-// the farther they are apart, the rarer are switches. Where they are equal, the
-// source is paused at the mark and goes on below it.
+// Gate decides when to pause the source of a bounded queue: from the high mark on, until the queue
+// is down at the low mark. Between the marks nothing changes. So the farther apart they are, the
+// rarer the switches. If they are equal, the source is paused at the mark and resumes below it.
 //
-// A Gate reads no clock and starts nothing: its owner tells it the depth of the
-// queue at a time, and does what it says. It is for one goroutine.
+// A Gate does not read the clock and starts no goroutine. Its owner reports the depth of the queue
+// at a time, and follows the result. It is for one goroutine.
 type Gate struct {
 	marks     GateOptions
 	throttled bool
 	switches  int
 	started   bool
-	since     time.Time     // of the newest switch, or of the first Observe
-	paused    time.Duration // in all, up to since
+	since     time.Time     // time of the last switch, or of the first Observe
+	paused    time.Duration // total until since
 	from      int           // depth at since
-	depth     int           // newest
-	seen      time.Time     // when it was depth
+	depth     int           // last reported depth
+	seen      time.Time     // time of depth
 }
 
-// NewGate returns a gate that lets its source run at full rate.
+// NewGate returns a gate with a running source.
 func NewGate(o GateOptions) (*Gate, error) {
 	marks, err := o.Resolved()
 	if err != nil {
@@ -74,24 +72,23 @@ func NewGate(o GateOptions) (*Gate, error) {
 	return &Gate{marks: marks}, nil
 }
 
-// Gate returns the gate of one of so many queues that share resolved bounds.
+// Gate returns the gate of one of several queues that share resolved bounds.
 func (o GateOptions) Gate(queues int) *Gate {
 	each := func(n int) int { return max(1, n/queues) }
 	return &Gate{marks: GateOptions{Max: each(o.Max), High: each(o.High), Low: o.Low / queues}}
 }
 
-// Change is what a Gate asks of its source.
+// Change is what the owner of a Gate must do with the source.
 type Change int
 
-// The changes.
+// The values of Change.
 const (
-	Stay   Change = iota // as it is
-	Pause                // every partition that the source reads, and those that it is given later
-	Resume               // all of them
+	Stay   Change = iota // change nothing
+	Pause                // pause every partition that the source reads, and those assigned later
+	Resume               // resume all of them
 )
 
-// Observe tells the gate how much is in the queue, and returns what the source
-// has to do for it.
+// Observe reports the depth of the queue, and returns what to do with the source.
 func (g *Gate) Observe(now time.Time, depth int) Change {
 	if !g.started {
 		g.started, g.since, g.from = true, now, depth
@@ -118,26 +115,26 @@ func (g *Gate) Observe(now time.Time, depth int) Change {
 	return Resume
 }
 
-// Throttled says whether the source is paused: partitions that it is given
-// meanwhile have to be, too.
+// Throttled reports whether the source is paused. Newly assigned partitions must then be paused
+// too.
 func (g *Gate) Throttled() bool { return g.throttled }
 
-// Marks returns the bounds that the gate keeps.
+// Marks returns the bounds of the gate.
 func (g *Gate) Marks() GateOptions { return g.marks }
 
-// Room returns how much the queue can take beside what it holds, at least 0.
+// Room returns how much more the queue can take, at least 0.
 func (g *Gate) Room() int { return max(0, g.marks.Max-g.depth) }
 
-// RetryAfter returns how long a source should wait that cannot be paused and was
-// turned away: until the queue is down at the low mark, if it goes on as it did
-// since the gate closed. It is 1 s to 1 min, and 0 where the gate is open.
+// RetryAfter returns how long a refused source that cannot be paused should wait. It estimates when
+// the queue is down at the low mark, from its progress since the gate closed. It is 1 s to 1 min,
+// and 0 if the gate is open.
 func (g *Gate) RetryAfter() time.Duration {
 	if !g.throttled {
 		return 0
 	}
 	drained, took, left := g.from-g.depth, g.seen.Sub(g.since), g.depth-g.marks.Low
 	if drained <= 0 || took <= 0 {
-		return retryAtLeast // nothing is known yet
+		return retryAtLeast // no progress is known yet
 	}
 	wait := took.Seconds() * float64(left) / float64(drained)
 	if wait >= retryAtMost.Seconds() {
@@ -146,16 +143,16 @@ func (g *Gate) RetryAfter() time.Duration {
 	return max(retryAtLeast, time.Duration(wait*float64(time.Second)))
 }
 
-// GateState is what a Gate has done.
+// GateState is the state and the history of a Gate.
 type GateState struct {
-	Throttled bool          // else the source runs at full rate
-	Depth     int           // of the queue, newest
+	Throttled bool          // otherwise the source runs at full rate
+	Depth     int           // last reported depth
 	Switches  int           // between full rate and throttled
-	Since     time.Time     // when it switched last, or started
-	Paused    time.Duration // how long the source was throttled, in all
+	Since     time.Time     // time of the last switch, or of the start
+	Paused    time.Duration // total time that the source was throttled
 }
 
-// State returns what the gate has done until now.
+// State returns the state of the gate at a time.
 func (g *Gate) State(now time.Time) GateState {
 	s := GateState{Throttled: g.throttled, Depth: g.depth, Switches: g.switches, Since: g.since, Paused: g.paused}
 	if g.throttled {

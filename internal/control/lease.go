@@ -8,21 +8,21 @@ import (
 	"time"
 )
 
-// LeaseOptions bound what workers hold.
+// LeaseOptions limits the events that workers hold.
 type LeaseOptions struct {
-	// Tokens is how many events all workers may hold together: 16 where it is 0.
+	// Tokens is the maximum number of events that all workers hold together; 0 is 16.
 	Tokens int
-	// Each is how many a worker may hold: 10 where it is 0.
+	// Each is the maximum number of events that one worker holds; 0 is 10.
 	Each int
-	// Timeout is the most that a call of a worker takes: 3 s where it is 0.
+	// Timeout is the maximum duration of a worker's call; 0 is 3 s.
 	Timeout time.Duration
-	// Period is how long a lease lasts without progress: Timeout and 2 s where it
-	// is 0. It must be longer than Timeout, or slow calls would go again.
+	// Period is how long a lease lasts without progress; 0 is Timeout plus 2 s. It must be longer
+	// than Timeout; otherwise slow calls would be repeated.
 	Period time.Duration
 }
 
-// Resolved returns the options with those that are 0 filled in, or all that is
-// wrong with them.
+// Resolved returns the options with defaults for those that are 0. The error joins all errors in
+// the options.
 func (o LeaseOptions) Resolved() (LeaseOptions, error) {
 	if o.Tokens == 0 {
 		o.Tokens = 16
@@ -44,18 +44,18 @@ func (o LeaseOptions) Resolved() (LeaseOptions, error) {
 	return o, errors.Join(list...)
 }
 
-// Leases lend tokens to workers, one for each event that a worker may hold, for as
-// long as it makes progress. One goroutine owns them, the dispatcher; whatever they
-// say is lost with it, and the log says what is to be done.
+// Leases grants tokens to workers, one for each event that a worker may hold, as long as the worker
+// makes progress. One goroutine, the dispatcher, owns them. Their state is not durable: the log
+// says which work remains.
 //
-//  1. A worker has at most one lease, of at most Each tokens. It is fenced: its
-//     number is larger than that of every lease before.
-//  2. A token is free, unused in a lease, or with an event. The three make Tokens.
-//  3. An answer is progress, as is what Progress is told; being sent an event is
-//     not, but for the first after a time of none. Without progress for Period the
-//     lease lapses: its tokens are free, its events go again.
-//  4. Of an event that was sent either the answer is taken, once, or it goes again:
-//     answers of a lease that lapsed are refused, as are second ones.
+//  1. A worker has at most one lease, of at most Each tokens. A lease is fenced: its
+//     number is larger than that of every earlier lease.
+//  2. A token is free, unused in a lease, or used by an event. Together they are Tokens.
+//  3. An answer is progress, and so is a call of Progress. Receiving an event is progress
+//     only if the worker held none before. After Period without progress the lease
+//     lapses: its tokens become free, and its events are sent again.
+//  4. For each event that was sent, either one answer is accepted, or the event is sent
+//     again. Answers of a lapsed lease, and second answers, are refused.
 //
 // For a worker (a goroutine, a subprocess, a connection to a service):
 //
@@ -64,14 +64,14 @@ func (o LeaseOptions) Resolved() (LeaseOptions, error) {
 //	event, ok := leases.Done(now, token)         // as answers and errors come
 //	for _, lapsed := range leases.Expire(now) {} // at Next; then Grant again
 //
-// A refused answer that was paid for is journalled all the same, and the event that
-// went again finds it there. Tokens of a remote model follow what it bears:
+// A refused answer that was paid for is still journalled, so that the repeated event finds it. For
+// a remote model, the number of tokens follows its limit: call
 // Resize(endpoint.Concurrency.Stats().Limit) before Grant.
 type Leases[E any] struct {
 	options  LeaseOptions
-	free     int // less than 0 after Resize to less than there are out
+	free     int // negative after Resize to fewer tokens than are granted
 	fence    uint64
-	number   uint64 // of the newest token with an event
+	number   uint64 // number of the newest token with an event
 	byWorker map[string]*lease[E]
 	byFence  map[uint64]*lease[E]
 	stats    LeaseStats
@@ -90,39 +90,39 @@ type sentEvent[E any] struct {
 	event  E
 }
 
-// Lease is what a worker may do.
+// Lease is the grant of a worker.
 type Lease struct {
-	Fence   uint64 // 0 is no lease
-	Unused  int    // events that may be sent
+	Fence   uint64 // 0 means no lease
+	Unused  int    // number of events that may be sent
 	Expires time.Time
 }
 
-// Token is an event that a worker holds.
+// Token identifies an event that a worker holds.
 type Token struct{ Fence, Number uint64 }
 
-// Lapsed is a lease that ended without progress, and its events in the order in
-// which they were sent. They are to go again, to any worker. What became of the
-// worker is for its owner to find out, before it is granted another lease.
+// Lapsed is a lease that ended without progress, with its events in the order of sending. The
+// events must be sent again, to any worker. The worker's owner must find out what happened to the
+// worker before it grants it another lease.
 type Lapsed[E any] struct {
 	Worker string
 	Fence  uint64
 	Events []E
 }
 
-// LeaseStats is what became of tokens. At any time Free + Unused + Sent = Tokens,
-// and Granted = Returned + Consumed + Expired + Unused + Sent.
+// LeaseStats counts tokens. At any time Free + Unused + Sent = Tokens, and Granted = Returned +
+// Consumed + Expired + Unused + Sent.
 type LeaseStats struct {
 	Tokens, Free, Unused, Sent int
 
 	Granted  uint64
-	Returned uint64 // unused
-	Consumed uint64 // by an answer or an error
-	Expired  uint64 // with their lease
-	Lapsed   uint64 // leases
-	Refused  uint64 // answers
+	Returned uint64 // returned unused
+	Consumed uint64 // used by an answer or an error
+	Expired  uint64 // lapsed with their lease
+	Lapsed   uint64 // lapsed leases
+	Refused  uint64 // refused answers
 }
 
-// NewLeases returns leases, none granted.
+// NewLeases returns Leases without any grant.
 func NewLeases[E any](options LeaseOptions) (*Leases[E], error) {
 	o, err := options.Resolved()
 	if err != nil {
@@ -135,8 +135,8 @@ func NewLeases[E any](options LeaseOptions) (*Leases[E], error) {
 	}, nil
 }
 
-// Grant gives a worker as many tokens as are free and it may hold, within its lease
-// where it has one. A lease that is due to lapse gets none: Expire comes first.
+// Grant gives a worker as many tokens as are free and it may hold. It extends the worker's lease,
+// if there is one. A lease that is due to lapse gets none: call Expire first.
 func (l *Leases[E]) Grant(now time.Time, worker string) Lease {
 	held, ok := l.byWorker[worker]
 	switch {
@@ -156,14 +156,14 @@ func (l *Leases[E]) Grant(now time.Time, worker string) Lease {
 	return Lease{Fence: held.fence, Unused: held.unused, Expires: held.expires}
 }
 
-// Send spends an unused token of a worker on an event. Where ok is false there is
-// none, or the lease is due to lapse, and the event is to go to another worker.
+// Send uses a token of a worker for an event. If ok is false, the worker has no unused token or its
+// lease is due to lapse: send the event to another worker.
 func (l *Leases[E]) Send(now time.Time, worker string, event E) (token Token, ok bool) {
 	held := l.byWorker[worker]
 	if held == nil || held.unused == 0 || !now.Before(held.expires) {
 		return Token{}, false
 	}
-	if len(held.sent) == 0 { // it owed no progress before
+	if len(held.sent) == 0 { // until now no progress was expected
 		held.expires = now.Add(l.options.Period)
 	}
 	held.unused--
@@ -172,9 +172,9 @@ func (l *Leases[E]) Send(now time.Time, worker string, event E) (token Token, ok
 	return Token{held.fence, l.number}, true
 }
 
-// Done ends the call of an event, with an answer or an error. Where ok is false the
-// answer is refused: its lease has lapsed, or the event is done. An answer that
-// comes before Expire found the lease lapsed is taken: nothing went again.
+// Done ends the call of an event, with an answer or an error. If ok is false, the answer is
+// refused: its lease has lapsed, or the event is done. An answer that arrives before Expire has
+// ended the lease is accepted, because the event was not sent again.
 func (l *Leases[E]) Done(now time.Time, token Token) (event E, ok bool) {
 	held := l.byFence[token.Fence]
 	if held != nil {
@@ -193,8 +193,8 @@ func (l *Leases[E]) Done(now time.Time, token Token) (event E, ok bool) {
 	return event, false
 }
 
-// Progress keeps the lease of an event that a worker is at, such as at a part of a
-// streamed answer. Where it returns false the answer will be refused.
+// Progress extends the lease of an event that a worker is processing, for example for a part of a
+// streamed answer. If it returns false, the answer will be refused.
 func (l *Leases[E]) Progress(now time.Time, token Token) bool {
 	held := l.byFence[token.Fence]
 	if held == nil || !slices.ContainsFunc(held.sent, func(s sentEvent[E]) bool { return s.number == token.Number }) {
@@ -204,8 +204,7 @@ func (l *Leases[E]) Progress(now time.Time, token Token) bool {
 	return true
 }
 
-// Return takes back the unused tokens of a worker. The events that it holds stay
-// with it.
+// Return takes back the unused tokens of a worker. The worker keeps the events that it holds.
 func (l *Leases[E]) Return(worker string) {
 	held := l.byWorker[worker]
 	if held == nil {
@@ -228,8 +227,7 @@ func (l *Leases[E]) end(held *lease[E]) {
 	delete(l.byFence, held.fence)
 }
 
-// Expire ends the leases that made no progress for Period, the oldest first, and
-// returns them.
+// Expire ends the leases without progress for Period and returns them, oldest first.
 func (l *Leases[E]) Expire(now time.Time) []Lapsed[E] {
 	var lapsed []Lapsed[E]
 	for _, held := range l.byFence {
@@ -251,7 +249,7 @@ func (l *Leases[E]) Expire(now time.Time) []Lapsed[E] {
 	return lapsed
 }
 
-// Next returns when Expire is due; ok is false where there is no lease.
+// Next returns when Expire is due; ok is false if there are no leases.
 func (l *Leases[E]) Next() (at time.Time, ok bool) {
 	for _, held := range l.byFence {
 		if !ok || held.expires.Before(at) {
@@ -261,15 +259,15 @@ func (l *Leases[E]) Next() (at time.Time, ok bool) {
 	return at, ok
 }
 
-// Resize changes how many tokens there are. Where more are out none is granted
-// until enough came back.
+// Resize changes the number of tokens. If more are granted, no more are granted until enough have
+// come back.
 func (l *Leases[E]) Resize(tokens int) {
 	tokens = max(tokens, 0)
 	l.free += tokens - l.stats.Tokens
 	l.stats.Tokens = tokens
 }
 
-// Stats returns what became of the tokens.
+// Stats returns the counts of tokens.
 func (l *Leases[E]) Stats() LeaseStats {
 	stats := l.stats
 	stats.Free = l.free

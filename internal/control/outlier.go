@@ -6,61 +6,61 @@ import (
 	"sync"
 )
 
-// Outlier decides whether the failures of one event are its own fault or that of the
-// endpoint, by comparison with other events (outlier detection). The zero value is an
-// event that has not failed. It has one owner.
+// Outlier decides whether an event or the endpoint causes the failures of the event, by comparison
+// with other events (outlier detection). The zero value is an event that has not failed. It has one
+// owner.
 //
-//  1. A failure counts against the event if a later call was answered for another
-//     event, since then the endpoint works. Of failures that no answer follows, the
-//     newest alone is remembered.
-//  2. After a failure that counted, further ones count also while no other event is
-//     called, if the endpoint says after them that it is ready. They do not while events
+//  1. A failure counts against the event if a later call was answered for another event,
+//     because then the endpoint works. Of failures without such an answer, only the
+//     newest is remembered.
+//  2. After a failure that counted, further ones also count while no other event is
+//     called, if the endpoint reports ready after them. They do not count while events
 //     fail that had no counted failure: that is an outage.
-//     If none of the event's failures counted, a failure at such an endpoint is a tenth of
-//     an attempt. At most a tenth of the events before may have failed then, and no other
-//     event since the newest answer.
-//  3. Failures count in full while at most a tenth of the other events fail. Beyond it a
-//     failure is log(share)/log(1/1000) of an attempt, since chance explains it. A refusal
-//     by load (HTTP 429, 503) is compared with 3 percent, since our calls may cause it.
+//     If none of the event's failures counted, a failure at such an endpoint is a tenth
+//     of an attempt. This requires that at most a tenth of the earlier events failed,
+//     and no other event since the newest answer.
+//  3. Failures count fully while at most a tenth of the other events fail. Above that, a
+//     failure is log(share)/log(1/1000) of an attempt, because chance explains it. The
+//     threshold for a refusal because of load (HTTP 429, 503) is 3 percent instead,
+//     because our own calls may cause it.
 //
-// A request that always fails is called for as often as it has attempts, or a few times
-// more: up to 15 times as often where fewer than eight other events were answered since
-// the process started, and ten times as often if no other event is answered after its
-// first failure. An outage exhausts no attempts, unless the endpoint says that it is
-// ready and answers no event: then it may exhaust those of an event that had a counted
-// failure before, and those of one other. Callers leave out failures that are no event's
-// by themselves, such as a refused connection.
+// An event that always fails is called as many times as it has attempts, or a few times more. It is
+// called up to 15 times as often if fewer than eight other events were answered since the process
+// started. It is called ten times as often if no other event is answered after its first failure.
+//
+// An outage exhausts no attempts, unless the endpoint reports ready but answers no event. Then it
+// may exhaust the attempts of an event with an earlier counted failure, and those of one other
+// event. Callers must not pass failures that no single event can cause, such as a refused
+// connection.
 type Outlier struct {
 	failures int
-	lonely   int    // failures that count a tenth
-	id       uint64 // in the ledger; 0 before the first failure that no answer confirms
-	counted  bool   // by rule 1
-	noted    bool   // the ledger has its first failure
-	told     bool   // the breaker and the limit have it
+	lonely   int    // failures that count as a tenth
+	id       uint64 // id in the ledger; 0 before the first failure that no answer confirms
+	counted  bool   // a failure counted by rule 1
+	noted    bool   // the ledger has counted its first failure
+	told     bool   // the breaker and the limit have counted it
 	alone    bool
-	first    mark // of the call of the first of the failures
+	first    mark // mark of the call of the first failure
 	newest   uint64
 }
 
-// NewOutlier returns an event that has used so many attempts.
+// NewOutlier returns an event that has used this many attempts.
 func NewOutlier(attempts int) Outlier {
 	return Outlier{failures: attempts, counted: attempts > 0}
 }
 
-// Alone reports whether the event is to be called for without others: a call of
-// several events failed as a whole while another call was answered.
+// Alone reports whether the event must be called without others: a call of several events failed as
+// a whole while another call was answered.
 func (o *Outlier) Alone() bool { return o.alone }
 
-// Unconfirmed reports whether a failure of the event in a call counts only if the
-// endpoint is ready, since no answer for another event came, and no other event fails
-// for the first time.
+// Unconfirmed reports whether a failure of the event counts only if the endpoint is ready. This is
+// so if no answer for another event came and no other event fails for the first time.
 func (o *Outlier) Unconfirmed(e *Endpoint, call Call) bool {
 	tally, answered := e.ledger.now()
 	return answered <= o.before(call) && !e.ledger.others(o.id) && (o.counted || tally.answered >= lonelyAnswers)
 }
 
-// before returns the number of the call after which an answer shows that the endpoint
-// works.
+// before returns the number of a call: an answer to a later call shows that the endpoint works.
 func (o *Outlier) before(call Call) uint64 {
 	if o.newest > 0 {
 		return o.newest
@@ -68,21 +68,21 @@ func (o *Outlier) before(call Call) uint64 {
 	return call.mark.number - 1
 }
 
-// Blame counts a failure that is the event's fault, whatever the results of others. It
-// returns the attempts that count against the event.
+// Blame counts a failure that the event causes, whatever the results of others. It returns the
+// attempts that count against the event.
 func (o *Outlier) Blame() (attempts int) {
 	o.failures++
 	o.counted = true
 	return o.failures
 }
 
-// Compare counts a failure of the event in a call that Endpoint.Count knows. Its own
-// is false for the failure of a whole call of several events. Busy says that the
-// endpoint refused the call by load, and ready that it said after the failure that it is
-// ready. Compare returns the attempts that count against the event, 0 if this failure
-// does not count, and what the failure says of the endpoint: Abandoned if the event
-// explains it, and Repeated if nothing was answered since the endpoint was told of the
-// event.
+// Compare counts a failure of the event in a call that was passed to Endpoint.Count. own is false
+// if a call of several events failed as a whole. busy means that the endpoint refused the call
+// because of load. ready means that the endpoint reported ready after the failure.
+//
+// Compare returns the attempts that count against the event, 0 if this failure does not count. It
+// also returns the outcome for the endpoint: Abandoned if the event explains the failure, and
+// Repeated if the endpoint was told of the event and has answered no call since.
 func (o *Outlier) Compare(e *Endpoint, call Call, own, busy, ready bool) (attempts int, outcome Outcome) {
 	outcome = Faulted
 	if busy {
@@ -137,39 +137,39 @@ func (o *Outlier) Compare(e *Endpoint, call Call, own, busy, ready bool) (attemp
 	return max(int(float64(o.failures)*weight+1e-9), o.lonely/lonelyFailures), outcome
 }
 
-// Shares of the other events up to which their failures explain none of an event: by
-// faults, and by refusals for load.
+// Maximum shares of other failing events that do not explain the failures of an event: for faults,
+// and for refusals because of load.
 const (
 	chanceOfFaults = 0.1
 	chanceOfLoad   = 0.03
 )
 
-// Failures of an event that fails alone, at an endpoint that is ready and has answered
-// others.
+// Failures of an event that fails alone, at an endpoint that is ready and has answered other
+// events.
 const (
-	lonelyFailures = 10 // are one attempt
-	lonelyAnswers  = 8  // others, at least: the first of nine that fails is more than a tenth
+	lonelyFailures = 10 // this many count as one attempt
+	lonelyAnswers  = 8  // minimum number of other events: the first failure of nine is more than a tenth
 )
 
-// ledger counts what became of the events that an endpoint was called for. It is safe
-// for concurrent use.
+// ledger counts the results of the events that an endpoint was called for. It is safe for
+// concurrent use.
 type ledger struct {
 	mu       sync.Mutex
-	begun    uint64 // calls
-	answered uint64 // the number of the newest call with an answered event
+	begun    uint64 // number of calls
+	answered uint64 // number of the newest call with an answered event
 	tally    tally
-	before   [2]tally // of 16 outcomes ago and more, and of those before
-	ids      uint64   // given to outliers
+	before   [2]tally // tallies of at least 16 outcomes ago, and of 16 or more before that
+	ids      uint64   // number of ids given to outliers
 	alone    uint64   // the first outlier without a counted failure that failed since the newest answer, or 0
-	several  bool     // more than one did
+	several  bool     // more than one such outlier failed
 }
 
-// tally counts events. One that fails again and again counts once until it is answered,
-// and not at all if it explains its failures.
+// tally counts events. An event that fails repeatedly counts once until it is answered, and not at
+// all if it explains its failures.
 type tally struct{ answered, failed int }
 
-// failing returns the share of failures since another tally, without one failure if own.
-// It is never 0 or 1: an event of each is added.
+// failing returns the share of failures since another tally, without one failure if own is set. It
+// is never 0 or 1, because it adds one success and one failure.
 func (t tally) failing(since tally, own bool) float64 {
 	failed := t.failed - since.failed
 	if own {
@@ -179,8 +179,8 @@ func (t tally) failing(since tally, own bool) float64 {
 	return float64(failed+1) / float64(t.answered-since.answered+failed+2)
 }
 
-// mark is where a call begins. Its tally is older, so that the last calls of a topic
-// have others to be compared with.
+// mark is the state at the start of a call. Its tally is older than the call, so that the last
+// calls of a topic can be compared with others.
 type mark struct {
 	number uint64
 	tally  tally
@@ -193,15 +193,15 @@ func (l *ledger) begin() mark {
 	return mark{l.begun, l.before[1]}
 }
 
-// others reports whether an event other than that of an outlier failed since the newest
-// answer, one without a counted failure.
+// others reports whether an event other than that of an outlier, without a counted failure, has
+// failed since the newest answer.
 func (l *ledger) others(id uint64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.several || l.alone != 0 && l.alone != id
 }
 
-// fails records a failure of an outlier that has no counted one, and gives it an id if it
+// fails records a failure of an outlier without a counted failure. It gives the outlier an id if it
 // has none.
 func (l *ledger) fails(id *uint64) {
 	l.mu.Lock()
@@ -234,12 +234,12 @@ func (l *ledger) count(call mark, answered, failed int) {
 	}
 }
 
-// Count records the result of one call: how many events were answered, and the outliers
-// of the events that failed. Call it once a call, then Compare for each failed event.
+// Count records the result of one call: how many events were answered, and the outliers of the
+// events that failed. Call it once for each call, then Compare for each failed event.
 func (e *Endpoint) Count(call Call, answered int, failed ...*Outlier) {
 	n := 0
 	for _, o := range failed {
-		if !o.noted && (answered > 0 || n == 0) { // a call that fails as a whole says one thing
+		if !o.noted && (answered > 0 || n == 0) { // a call that fails as a whole counts once
 			o.noted = true
 			n++
 		}
@@ -250,8 +250,8 @@ func (e *Endpoint) Count(call Call, answered int, failed ...*Outlier) {
 	e.ledger.count(call.mark, answered, n)
 }
 
-// Answered records the answer to an event that failed before. Its failures then count
-// as failures by chance.
+// Answered records the answer to an event that failed before. Its failures then count as failures
+// by chance.
 func (e *Endpoint) Answered(o *Outlier) {
 	if o.failures > 1 {
 		e.ledger.count(mark{}, 0, o.failures-1)

@@ -7,24 +7,23 @@ import (
 	"time"
 )
 
-// Readiness asks an endpoint whether it is ready, one question at a time. It is safe
-// for concurrent use.
+// Readiness asks an endpoint whether it is ready, one request at a time. It is safe for concurrent
+// use.
 type Readiness struct {
-	asking     chan struct{} // held by the caller that asks, and guards what follows
-	began      time.Time     // when the newest question with an answer did
+	asking     chan struct{} // held by the caller that asks; guards the fields below
+	began      time.Time     // start of the newest request with an answer
 	ready      bool          // its answer
 	asked, not atomic.Uint64
 }
 
-// ReadinessStats counts the questions of a Readiness.
+// ReadinessStats counts the requests of a Readiness.
 type ReadinessStats struct {
 	Asked uint64
-	Not   uint64 // of these, the answers that the endpoint is not ready, and no answer in time
+	Not   uint64 // of these, answers that the endpoint is not ready, and timeouts
 }
 
-// Since reports whether the endpoint is ready, by a question that begins after a time.
-// Callers that wait share such an answer. It is false if ctx ends first, and then the next
-// caller asks again.
+// Since reports whether the endpoint is ready, from a request that begins after a time. Waiting
+// callers share the answer. If ctx ends first, the result is false, and the next caller asks again.
 func (r *Readiness) Since(ctx context.Context, after time.Time, ask func(context.Context) error) bool {
 	select {
 	case r.asking <- struct{}{}:
@@ -47,5 +46,5 @@ func (r *Readiness) Since(ctx context.Context, after time.Time, ask func(context
 	return ready
 }
 
-// Stats returns what the questions were answered.
+// Stats returns the counts of requests and answers.
 func (r *Readiness) Stats() ReadinessStats { return ReadinessStats{r.asked.Load(), r.not.Load()} }

@@ -2,20 +2,20 @@ package control
 
 import "time"
 
-// round is what a Concurrency knows of the calls that began since its limit last changed, or since as many of them
-// ended as make a round.
+// round counts the calls that a Concurrency compares. They began since its limit last changed, or
+// since the last round ended.
 type round struct {
 	number   uint64
-	began    time.Time // its first call
-	ends     int       // of its calls: answers, and faults
+	began    time.Time // start of its first call
+	ends     int       // ended calls of the round: answers and faults
 	took     time.Duration
-	answers  int // of its calls
+	answers  int // answers to calls of the round
 	answered time.Duration
-	all      int  // answers since began, also of calls from before
-	reached  bool // the limit was, while it lasted
+	all      int  // answers since began, including those to earlier calls
+	reached  bool // the limit was reached during the round
 }
 
-// mean is how long its answers took; 0 without any.
+// mean returns the mean time of the round's answers; 0 without any.
 func (r *round) mean() time.Duration {
 	if r.answers == 0 {
 		return 0
@@ -23,7 +23,7 @@ func (r *round) mean() time.Duration {
 	return r.answered / time.Duration(r.answers)
 }
 
-// rate is how many answers a second there were.
+// rate returns the number of answers per second.
 func (r *round) rate(now time.Time) float64 {
 	return float64(r.all) / max(now.Sub(r.began), time.Nanosecond).Seconds()
 }
