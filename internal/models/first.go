@@ -6,9 +6,8 @@ import (
 	"github.com/afterbay/afterbay/model"
 )
 
-// First returns the model as one without state, which takes each row for the first
-// of its key: for rows that stand by themselves. One without state is returned as
-// it is.
+// First returns a stateless view of the model: it treats each row as the first of its key. Use it
+// for independent rows. A model without state is returned unchanged.
 func First(m model.Model) model.Model {
 	if m.Info().State == 0 {
 		return m

@@ -18,18 +18,18 @@ import (
 )
 
 const (
-	goldenMax = 10_000 // rows
-	// predictionTolerance is what a prediction may differ by from the expected
-	// one, as far as that is above 1, relatively. Exact scores have their own.
+	goldenMax = 10_000 // most rows
+	// predictionTolerance is the largest accepted difference from an expected prediction; above 1
+	// it is relative. Exact scores have their own tolerance.
 	predictionTolerance = 1e-5
-	aloneMax            = 64 // rows that a model outside of the process scores one by one
+	aloneMax            = 64 // rows that a model outside the process scores one by one
 )
 
-// expectation is a column of the golden vectors that a score is compared with.
+// expectation is a column of the golden vectors with expected scores.
 type expectation struct {
 	name   string
 	exact  bool
-	at     int // of the row's scores
+	at     int // index among the row's scores
 	values []float64
 }
 
@@ -61,7 +61,7 @@ func (v *verifier) golden(ctx context.Context, m model.Model) {
 	}
 }
 
-// compare reports the first row whose score is not the expected one.
+// compare reports the first row whose score differs from the expected one.
 func (v *verifier) compare(m model.Model, e expectation, scores scored) {
 	exactness := exactnessOf(m)
 	for row, said := range e.values {
@@ -86,7 +86,7 @@ func (v *verifier) compare(m model.Model, e expectation, scores scored) {
 	}
 }
 
-// readGolden reads rows, and the columns of them that are expectations.
+// readGolden reads rows, and the columns with expected scores.
 func readGolden(path string, m model.Model) (model.Rows, []expectation, error) {
 	info := m.Info()
 	rows := model.Rows{Width: info.Width(), BytesWidth: info.BytesWidth()}
@@ -148,7 +148,7 @@ func expectations(m model.Model, table *Table) []expectation {
 	return list
 }
 
-// scored is what a model said of rows.
+// scored holds a model's scores of rows.
 type scored struct {
 	predictions []float32
 	exact       []float64
@@ -167,8 +167,8 @@ func scoreRows(ctx context.Context, m model.Model, rows model.Rows) (scored, err
 	return s, nil
 }
 
-// same reports whether row i of s has the bits of row k of o, of n rows each, or
-// is as near as the tolerance.
+// same reports whether row i of s equals row k of o bit for bit, or within the tolerance. Both have
+// n rows.
 func (s *scored) same(i, n int, o *scored, k int, tolerance float64) bool {
 	w, e := len(s.predictions)/n, len(s.exact)/n
 	return slices.EqualFunc(s.predictions[i*w:(i+1)*w], o.predictions[k*w:(k+1)*w], func(a, b float32) bool {
@@ -176,16 +176,15 @@ func (s *scored) same(i, n int, o *scored, k int, tolerance float64) bool {
 	}) && slices.EqualFunc(s.exact[i*e:(i+1)*e], o.exact[k*e:(k+1)*e], func(a, b float64) bool { return math.Float64bits(a) == math.Float64bits(b) })
 }
 
-// near reports whether a differs from b by less than the tolerance, relatively as
-// far as b is above 1.
+// near reports whether a differs from b by at most the tolerance; for b above 1 it is relative.
 func near(a, b, tolerance float64) bool {
 	return tolerance > 0 && math.Abs(a-b) <= tolerance*max(1, math.Abs(b))
 }
 
-// invariant scores rows together, and compares with each alone, with other orders
-// in calls of other sizes, and with each beside the longest. Whoever shares calls
-// between events relies on it. With a tolerance, of models outside of the process,
-// only the first rows are also scored by themselves: each is a call.
+// invariant scores rows together and compares the scores with those of three other ways: each row
+// alone, other orders in calls of other sizes, and each row beside the longest. Callers that share
+// calls between events rely on the equality. With a tolerance, for models outside the process, it
+// scores only the first rows alone, because each is a call.
 func invariant(ctx context.Context, m model.Model, rows model.Rows, tolerance float64) (scored, error) {
 	n := rows.Len()
 	all, err := scoreRows(ctx, m, rows)
@@ -250,8 +249,8 @@ func sizeOf(rows model.Rows, row int) int {
 	return size
 }
 
-// WriteGolden writes rows and what the model says of them as golden vectors, the
-// columns of inputs named as given.
+// WriteGolden writes rows and the model's answers as golden vectors. columns names the columns of
+// inputs.
 func WriteGolden(ctx context.Context, w io.Writer, m model.Model, columns []string, rows model.Rows) error {
 	s, err := scoreRows(ctx, m, rows)
 	if err != nil {
@@ -301,7 +300,7 @@ func cellsOf(info model.Info, rows model.Rows, row int) []string {
 	return cells
 }
 
-// ReadRows reads at most limit rows of a file of CSV that the model can score.
+// ReadRows reads at most limit rows that the model can score from a CSV file.
 func ReadRows(path string, m model.Model, limit int) (model.Rows, error) {
 	info := m.Info()
 	rows := model.Rows{Width: info.Width(), BytesWidth: info.BytesWidth()}

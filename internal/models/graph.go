@@ -11,14 +11,14 @@ import (
 	"github.com/afterbay/afterbay/model"
 )
 
-// inputsMax bounds the inputs, and the outputs, that a manifest is drafted of.
+// inputsMax bounds the inputs, and the outputs, of a drafted manifest.
 const inputsMax = 256
 
-// GraphError refuses a file of ONNX that is no model of trees. ONNX Runtime computes
-// it, by a manifest.
+// GraphError refuses a file of ONNX that is not a model of trees. ONNX Runtime can run it, given a
+// manifest.
 type GraphError struct {
-	Manifest *model.Manifest // a draft, by what the file says; without name and version
-	Open     []string        // what the file leaves open, and how the manifest says it
+	Manifest *model.Manifest // a draft from the file, without name and version
+	Open     []string        // the questions that the file leaves open, and the fields of the manifest that answer them
 
 	name string // of the file
 	ops  []string
@@ -33,8 +33,8 @@ func (e *GraphError) Error() string {
 	return fmt.Sprintf("model %s: its graph (%s) is no model of trees, so ONNX Runtime computes it and a manifest describes it: write one by `afterbay model add %s --name NAME --version 1`", e.name, ops, e.name)
 }
 
-// graphError returns the error of a file of ONNX whose graph trees cannot be read of;
-// nil where the file is another one.
+// graphError returns a *GraphError if the file is ONNX but not readable as trees. It returns nil
+// for other files.
 func graphError(name string, data []byte, err error) error {
 	s := tree.ReadSignature(data)
 	if s == nil || s.HasTrees() || len(s.Operators) == 0 || len(s.Inputs) > inputsMax || len(s.Outputs) > inputsMax {

@@ -1,5 +1,5 @@
-// Package models opens models: trees and texts, which a file's content tells, and, by a
-// manifest, those of the kinds that it is given.
+// Package models opens models. The content of a file identifies trees and text models. Other kinds
+// need a manifest, and are opened by the kinds that the caller passes.
 package models
 
 import (
@@ -12,15 +12,15 @@ import (
 	"github.com/afterbay/afterbay/model"
 )
 
-// File reads a model: trees of XGBoost (.json, .ubj), LightGBM (.txt), CatBoost
-// (.json) or ONNX (.onnx), or a text model that export.py of package internal/models/text
-// wrote. Files of more than 1 GiB are refused, and other graphs of ONNX by a *GraphError.
+// File reads a model: trees of XGBoost (.json, .ubj), LightGBM (.txt), CatBoost (.json) or ONNX
+// (.onnx), or a text model written by export.py of package internal/models/text. It refuses files
+// of more than 1 GiB, and other graphs of ONNX with a *GraphError.
 func File(path string) (model.Model, error) { return FileWith(path, Options{}) }
 
 // Options say how to read the file of a model.
 type Options struct {
-	Trees        string // as tree.Options has it: of models of trees
-	TextBytesMax int    // of a text; 0 is what the kind of model takes
+	Trees        string // as in tree.Options; for models of trees
+	TextBytesMax int    // largest text; 0 means the default of the kind of model
 }
 
 // FileWith is File with options.
@@ -32,8 +32,8 @@ func FileWith(path string, o Options) (model.Model, error) {
 	return parse(filepath.Base(path), data, o)
 }
 
-// Parse reads the content of a model's file. The name is for error messages
-// only. Hostile bytes cannot do more than fail.
+// Parse reads the content of a model's file. The name is for error messages only. A hostile file
+// can cause nothing worse than an error.
 func Parse(name string, data []byte) (model.Model, error) { return parse(name, data, Options{}) }
 
 func parse(name string, data []byte, o Options) (model.Model, error) {
@@ -50,12 +50,12 @@ func parse(name string, data []byte, o Options) (model.Model, error) {
 	return text.ParseWith(name, data, text.Options{TextBytesMax: o.TextBytesMax})
 }
 
-// Told returns the kinds of models that files are told to be. They are computed in this
+// Told returns the kinds of models that are detected from the content of a file. They run in this
 // process.
 func Told() []string { return slices.Clone(told) }
 
-// Inside reports whether models of a kind are computed in this process, from their
-// file alone; "" is told by the file.
+// Inside reports whether models of a kind run in this process, from their file alone. "" is
+// detected from the file.
 func Inside(kind string) bool { return kind == "" || slices.Contains(told, kind) }
 
 var told = []string{"xgboost", "lightgbm", "catboost", "onnx-trees", "text"}

@@ -18,14 +18,14 @@ import (
 	"github.com/afterbay/afterbay/model"
 )
 
-const rowsMax = 4096 // of a call
+const rowsMax = 4096 // most rows per call
 
-// Error is one thing that a manifest says and that does not hold.
+// Error is one statement of a manifest that does not hold.
 type Error struct {
 	Path    string // where in the manifest: "inputs.amount"
 	Message string
 	Hint    string // what to do next
-	Err     error  // behind it, or nil
+	Err     error  // the cause, or nil
 }
 
 // Error returns path, message and hint.
@@ -37,13 +37,13 @@ func (e *Error) Error() string {
 	return text
 }
 
-// Unwrap returns what is behind it.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Errors is all that is found at once.
+// Errors holds all errors of a manifest.
 type Errors []*Error
 
-// Error returns the errors, one a line.
+// Error returns the errors, one per line.
 func (es Errors) Error() string {
 	lines := make([]string, len(es))
 	for i, e := range es {
@@ -61,22 +61,22 @@ func (es Errors) Unwrap() []error {
 	return list
 }
 
-// Report is what a verification did.
+// Report is the result of a verification.
 type Report struct {
-	Rows  int     // golden vectors
-	Exact string  // what of them was compared exactly: "margin"; "" where nothing was
-	Worst float64 // the largest difference from what was expected
-	Away  error   // why what runs the model cannot be reached, of Started; nil where it was
+	Rows  int     // number of golden vectors
+	Exact string  // the scores that were compared exactly: "margin"; "" if there were none
+	Worst float64 // the largest difference from an expected score
+	Away  error   // set by Started: why the server or program of the model cannot be reached; nil if it was reached
 }
 
 // Opening says how models of manifests are opened.
 type Opening struct {
-	Kinds    []model.Kind      // beside those that files are told to be
-	Announce func(text string) // is told which program is run, before it is; nil is not
+	Kinds    []model.Kind      // kinds in addition to those detected from a file
+	Announce func(text string) // called with the name of a program before it runs; may be nil
 }
 
-// ConfigOf returns what a manifest says of a model of its kind. It has the defaults of its
-// fields if the manifest has no mapping of the kind. It is nil if the kind is none of the kinds.
+// ConfigOf returns the Config of a manifest's kind. It has the defaults of its fields if the
+// manifest has no mapping of the kind. It is nil if the kind is not among kinds.
 func ConfigOf(m *model.Manifest, kinds []model.Kind) model.Config {
 	if m.Config != nil {
 		return m.Config
@@ -89,12 +89,11 @@ func ConfigOf(m *model.Manifest, kinds []model.Kind) model.Config {
 	return nil
 }
 
-// Verified loads the model of a manifest whose paths can be opened, and returns
-// it only where all that the manifest says holds: the file's digest, its kind,
-// names, types and number of inputs and outputs, and its golden vectors, which
-// are scored alone, together, in other orders and between others; that also
-// warms it up. Scores of models that the kinds of o open are the same to 1e-5, where
-// those of others are it to the bit. Who gets the model calls Close of it in the end. An
+// Verified loads the model of a manifest whose paths can be opened. It returns the model only if
+// everything in the manifest holds: the file's digest, its kind, the names, types and number of
+// inputs and outputs, and its golden vectors. It scores the golden vectors alone, together, in
+// other orders and between others, which also warms up the model. For models of the kinds in o,
+// scores must agree to 1e-5; for others, to the bit. The caller must call Close of the model. An
 // error is Errors.
 func Verified(ctx context.Context, m *model.Manifest, o Opening) (model.Model, Report, error) {
 	v := &verifier{manifest: m, opening: o}
@@ -102,18 +101,18 @@ func Verified(ctx context.Context, m *model.Manifest, o Opening) (model.Model, R
 	return loaded, v.report, v.err()
 }
 
-// Started is Verified for a process that starts while what runs the model is away
-// (model.ErrAway). The model is returned with Report.Away then, and verified at its
-// first calls: until that is done they fail, and nothing is blamed on their rows.
+// Started does what Verified does, for a process that may start before the model's server or
+// program (model.ErrAway). In that case it returns the model with Report.Away set, and the first
+// calls verify it. Until the model is verified, calls fail, and the errors do not blame rows.
 func Started(ctx context.Context, m *model.Manifest, o Opening) (model.Model, Report, error) {
 	v := &verifier{manifest: m, opening: o, waits: true}
 	loaded := v.load(ctx)
 	return loaded, v.report, v.err()
 }
 
-// Declared returns the model of a manifest as the manifest and its file describe it.
-// It runs no program, reaches no server and scores no golden vectors, so only Info of
-// a model outside of the process may be used. An error is Errors.
+// Declared returns the model of a manifest as the manifest and its file describe it. It runs no
+// program, reaches no server and scores no golden vectors. So for a model outside the process, only
+// Info may be used. An error is Errors.
 func Declared(ctx context.Context, m *model.Manifest, o Opening) (model.Model, error) {
 	v := &verifier{manifest: m, opening: o}
 	loaded := v.open(ctx)
@@ -127,7 +126,7 @@ func Declared(ctx context.Context, m *model.Manifest, o Opening) (model.Model, e
 	return v.described(loaded), nil
 }
 
-// load returns the verified model; nil where something is wrong with it.
+// load returns the verified model, or nil after an error.
 func (v *verifier) load(ctx context.Context) model.Model {
 	loaded := v.open(ctx)
 	if loaded == nil {
@@ -155,7 +154,7 @@ func (v *verifier) load(ctx context.Context) model.Model {
 	return loaded
 }
 
-// connect reaches what runs the model.
+// connect connects to the server or program of the model.
 func (v *verifier) connect(ctx context.Context, loaded model.Model) {
 	c, ok := loaded.(model.Connector)
 	if !ok {
@@ -173,15 +172,14 @@ func (v *verifier) connect(ctx context.Context, loaded model.Model) {
 	}
 }
 
-// Close ends what a model that runs outside of the process has there. Of others
-// it does nothing.
+// Close releases the resources of a model outside the process. It does nothing for other models.
 func Close(m model.Model) {
 	if c, ok := m.(io.Closer); ok {
-		_ = c.Close() // nothing of it is of use any more
+		_ = c.Close() // the model is not used any more, so its error does not matter
 	}
 }
 
-// open checks the file and loads the model; nil where that fails.
+// open checks the file and loads the model. It returns nil after an error.
 func (v *verifier) open(ctx context.Context) model.Model {
 	m := v.manifest
 	v.config = ConfigOf(m, v.opening.Kinds)
@@ -211,7 +209,7 @@ func (v *verifier) open(ctx context.Context) model.Model {
 	return loaded
 }
 
-// openConfig opens what the kind of the model opens; nil where that fails.
+// openConfig opens the model with its Config. It returns nil after an error.
 func (v *verifier) openConfig(ctx context.Context) model.Model {
 	m := v.manifest
 	for _, err := range v.config.Check(m) {
@@ -233,7 +231,7 @@ func (v *verifier) openConfig(ctx context.Context) model.Model {
 	return loaded
 }
 
-// mistake adds what a kind says.
+// mistake adds an error of a kind.
 func (v *verifier) mistake(err error) {
 	path, hint := v.manifest.Kind, ""
 	var found *model.Mistake
@@ -260,8 +258,8 @@ func (v *verifier) read() []byte {
 	return data
 }
 
-// warm has a model that golden vectors do not warm up score rows that are made
-// up, where it takes such.
+// warm scores generated rows, if the model accepts such rows and has no golden vectors to warm it
+// up.
 func (v *verifier) warm(ctx context.Context, m model.Model) {
 	if v.manifest.Golden != "" || v.outside {
 		return
@@ -278,14 +276,14 @@ func (v *verifier) warm(ctx context.Context, m model.Model) {
 type verifier struct {
 	manifest *model.Manifest
 	opening  Opening
-	config   model.Config // nil where the file tells what it is
-	outside  bool         // the kind is none that a file tells
-	waits    bool         // for what runs the model
+	config   model.Config // nil if the kind is detected from the file
+	outside  bool         // the kind is not detected from the file
+	waits    bool         // waits for the server or program of the model
 	report   Report
 	errs     Errors
 }
 
-// err returns all that is wrong; nil where nothing is.
+// err returns all errors, or nil if there are none.
 func (v *verifier) err() error {
 	if v.errs == nil {
 		return nil
@@ -297,7 +295,7 @@ func (v *verifier) fail(path string, err error, hint, format string, args ...any
 	v.errs = append(v.errs, &Error{path, fmt.Sprintf(format, args...), hint, err})
 }
 
-// declared checks what the manifest says of inputs and outputs.
+// declared compares the inputs and outputs of the manifest with the model.
 func (v *verifier) declared(info model.Info) {
 	m := v.manifest
 	if m.Version < 1 {
@@ -356,7 +354,7 @@ func (v *verifier) input(i int, in model.ManifestInput, info model.Info) {
 	}
 }
 
-// limited is a model with what its manifest says of it.
+// limited is a model with the limits of its manifest.
 type limited struct {
 	model.Model
 	info      model.Info
@@ -364,10 +362,10 @@ type limited struct {
 	rows      int
 }
 
-// Unwrap returns the model alone.
+// Unwrap returns the model without the limits.
 func (l *limited) Unwrap() model.Model { return l.Model }
 
-// exactLimited is one that is exact.
+// exactLimited is a limited model that is exact.
 type exactLimited struct {
 	limited
 	exact model.Exact
@@ -410,12 +408,12 @@ func (l *limited) Check(values []float64, bytes [][]byte) error {
 	return l.Model.Check(values, bytes)
 }
 
-// Predict implements model.Model, in calls of as many rows as the manifest says.
+// Predict implements model.Model. Each call has at most as many rows as the manifest says.
 func (l *limited) Predict(ctx context.Context, rows model.Rows, scores []float32) error {
 	return l.Answer(ctx, rows, scores, nil)
 }
 
-// Answer implements model.Answerer, likewise.
+// Answer implements model.Answerer. Each call has at most as many rows as the manifest says.
 func (l *limited) Answer(ctx context.Context, rows model.Rows, scores []float32, texts [][]byte) error {
 	n, outputs := rows.Len(), l.info.Scores()
 	if n <= l.rows {

@@ -16,14 +16,13 @@ import (
 )
 
 const (
-	rowsOfCall = 1024 // of one call
-	scoreFails = 20   // errors of rows that are printed
+	rowsOfCall = 1024 // rows of one call
+	scoreFails = 20   // row errors that are printed
 )
 
-// Score writes to out what a model says of each row of a CSV file: predictions and,
-// where the model has them, margins or scores at full precision, and its texts in
-// quotes. A row that cannot be scored has empty cells, and its error to
-// errs: the error returned counts these rows.
+// Score writes the model's answer to each row of a CSV file to output: predictions, its texts in
+// quotes and, if the model has them, margins or scores at full precision. If a row cannot be
+// scored, its cells are empty and its error goes to errs. The returned error counts these rows.
 func Score(ctx context.Context, m model.Model, source io.Reader, name string, output, errs io.Writer) error {
 	info := m.Info()
 	table, err := NewTable(source, name, info)
@@ -80,7 +79,7 @@ func Score(ctx context.Context, m model.Model, source io.Reader, name string, ou
 	return fmt.Errorf("%s of %d could not be scored: their lines have empty cells", term.Counted(s.failed, "row"), s.total)
 }
 
-// scoring are rows of a file that are scored together.
+// scoring is a set of rows of a file that are scored together.
 type scoring struct {
 	ctx   context.Context
 	errs  io.Writer
@@ -89,18 +88,18 @@ type scoring struct {
 	empty []byte // line of a row that has no scores
 
 	rows  model.Rows
-	where []string // of each row of the file; "" is one that is not in rows
+	where []string // place of each row of the file; "" for a row that is not in rows
 
 	total, failed int
 }
 
-// wrong notes that the next row of the file cannot be scored.
+// wrong records that the next row of the file cannot be scored.
 func (s *scoring) wrong(err error) {
 	s.where = append(s.where, "")
 	s.fail(s.total+len(s.where), err)
 }
 
-// fail says why a row of the file, numbered from 1, has no scores.
+// fail reports why a row of the file, numbered from 1, has no scores.
 func (s *scoring) fail(row int, err error) {
 	switch s.failed++; {
 	case s.failed <= scoreFails:
@@ -110,7 +109,7 @@ func (s *scoring) fail(row int, err error) {
 	}
 }
 
-// write scores the rows and writes the lines of all, in the order of the file.
+// write scores the rows and writes the lines of all rows, in the order of the file.
 func (s *scoring) write() error {
 	lines, failed, err := s.scores()
 	if err != nil {
@@ -137,7 +136,7 @@ func (s *scoring) write() error {
 	return nil
 }
 
-// scores returns the lines of the rows that have scores, and why others have none.
+// scores returns the lines of the rows with scores, and the errors of the others.
 func (s *scoring) scores() (written [][]byte, failed map[int]error, err error) {
 	m, rows := s.model, s.rows
 	if rows.N == 0 {

@@ -13,11 +13,11 @@ import (
 )
 
 const (
-	sweepRowsMax = 1024 // of a call
-	worthwhile   = 1.1  // times as fast is worth more rows in a call, or sorting them
+	sweepRowsMax = 1024 // most rows per call
+	worthwhile   = 1.1  // speedup that justifies more rows per call, or sorting them
 )
 
-// Cost is what calls of so many rows took.
+// Cost is the measured cost of calls with this many rows.
 type Cost struct {
 	Rows      int // of a call
 	ByLength  bool
@@ -26,11 +26,11 @@ type Cost struct {
 	PerSecond float64 // rows, at the median
 }
 
-// Sweep measures calls of 1, 2, 4 and so on rows, at most limit or 1,024 where
-// that is 0, for about so long in all, and says which policy pays: the smallest
-// calls that are within a tenth of the fastest, and sorted by length where that
-// makes them a tenth faster. Calls that take an eighth of the time, or fail, are the
-// largest. What else the machine does shows in the figures.
+// Sweep measures calls of 1, 2, 4 and so on rows. Their largest size is limit, or 1,024 if limit is
+// 0. total is the approximate time of all measurements. It returns the costs and the policy that
+// pays: the smallest calls within a tenth of the fastest, sorted by length if sorting makes them a
+// tenth faster. It stops increasing the size when a call takes an eighth of the time or fails.
+// Other load on the machine affects the results.
 func Sweep(ctx context.Context, m model.Model, rows model.Rows, limit int, total time.Duration) ([]Cost, model.Policy, error) {
 	limit = min(cmp.Or(limit, sweepRowsMax), sweepRowsMax)
 	rows = repeated(rows, 2*limit)
@@ -39,7 +39,7 @@ func Sweep(ctx context.Context, m model.Model, rows model.Rows, limit int, total
 		return nil, model.Policy{}, err
 	}
 	texts := rows.BytesWidth > 0
-	share := total / time.Duration(len(costs)+2) // two of them for sorting
+	share := total / time.Duration(len(costs)+2) // two of the shares are for sorting
 	if !texts {
 		share = total / time.Duration(len(costs))
 	}
@@ -60,8 +60,8 @@ func Sweep(ctx context.Context, m model.Model, rows model.Rows, limit int, total
 	return append(costs, pair[1]), policy, nil
 }
 
-// sizes makes a call of 1, 2, 4 and so on rows, up to one that fails or takes
-// longer than longest, and returns those that are worth measuring.
+// sizes makes a call of 1, 2, 4 and so on rows, until a call fails or takes longer than longest. It
+// returns the sizes worth measuring.
 func sizes(ctx context.Context, m model.Model, rows model.Rows, limit int, longest time.Duration) ([]Cost, error) {
 	var costs []Cost
 	scores := make([]float32, limit*m.Info().Scores())
@@ -81,11 +81,11 @@ func sizes(ctx context.Context, m model.Model, rows model.Rows, limit int, longe
 	return costs, nil
 }
 
-// sweepRounds interleaves what is measured, so that what slows the machine down
-// for a while slows all of it.
+// sweepRounds is the number of rounds. Measurements are interleaved, so that a temporary slowdown
+// of the machine affects all of them.
 const sweepRounds = 5
 
-// measure takes the costs, each for so long. Those by length take the second of
+// measure measures each of the costs for the given time. Costs by length use the second element of
 // rows.
 func measure(ctx context.Context, m model.Model, rows []model.Rows, costs []Cost, each time.Duration) error {
 	scores := make([]float32, rows[0].Len()*m.Info().Scores())
@@ -118,7 +118,7 @@ func measure(ctx context.Context, m model.Model, rows []model.Rows, costs []Cost
 		slices.Sort(list)
 		c.Calls, c.P50, c.P99 = len(list), list[len(list)/2], list[min(len(list)*99/100, len(list)-1)]
 		mean := time.Duration(0)
-		for _, t := range list { // calls by length differ by their place
+		for _, t := range list { // calls by length start at different positions
 			mean += t
 		}
 		typical := float64(max(c.P50, 1))
@@ -130,7 +130,7 @@ func measure(ctx context.Context, m model.Model, rows []model.Rows, costs []Cost
 	return nil
 }
 
-// repeated returns at least n rows: those given, over and over.
+// repeated returns at least n rows, by repeating the given ones.
 func repeated(rows model.Rows, n int) model.Rows {
 	all := model.Rows{Width: rows.Width, BytesWidth: rows.BytesWidth}
 	for all.Len() < n {
@@ -141,7 +141,7 @@ func repeated(rows model.Rows, n int) model.Rows {
 	return all
 }
 
-// byLength returns rows in the order of the bytes they have.
+// byLength returns rows sorted by their number of bytes.
 func byLength(rows model.Rows) model.Rows {
 	order := make([]int, rows.Len())
 	for i := range order {
@@ -155,9 +155,8 @@ func byLength(rows model.Rows) model.Rows {
 	return sorted
 }
 
-// Generate returns rows of numbers that a model takes, some of them missing: to
-// measure calls, or as golden vectors where there are none of real rows. Of
-// models that take texts it returns none.
+// Generate returns rows of numbers that a model accepts, some of them missing. Use them to measure
+// calls, or as golden vectors if there are no real rows. It fails for models that take texts.
 func Generate(m model.Model, n int) (model.Rows, error) {
 	info := m.Info()
 	if info.BytesWidth() > 0 {

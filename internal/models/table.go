@@ -15,9 +15,8 @@ import (
 	"github.com/afterbay/afterbay/model"
 )
 
-// Table reads rows of a model from CSV with a header. Cells of numbers are float64;
-// an empty one is a missing value. Texts stand as they are, bytes in base64; they
-// are never missing.
+// Table reads rows of a model from CSV with a header. Cells of numbers are float64; an empty one is
+// a missing value. Texts are read verbatim, bytes as base64; neither is ever missing.
 type Table struct {
 	name    string
 	parser  *csv.Reader
@@ -26,16 +25,16 @@ type Table struct {
 	cells   []string
 }
 
-// column is where a column of the model's rows stands.
+// column is the position of a column of the model's rows.
 type column struct {
 	at    int
 	input model.Input
 	codes *category.Codes
 }
 
-// NewTable reads the header. The columns of the inputs are found by their names
-// where the model has names, those of an input of several columns by its name
-// with _0, _1 and so on; else by their place. name is for error messages.
+// NewTable reads the header. If the model has names, it finds the columns of the inputs by name,
+// otherwise by position. An input of several columns has its name with _0, _1 and so on. name is
+// for error messages.
 func NewTable(source io.Reader, name string, info model.Info) (*Table, error) {
 	t := &Table{name: name, parser: csv.NewReader(source)}
 	t.parser.ReuseRecord = true
@@ -70,7 +69,7 @@ func NewTable(source io.Reader, name string, info model.Info) (*Table, error) {
 	return t, nil
 }
 
-// Columns names the columns of a model's rows; nil where an input has no name.
+// Columns returns the names of the columns of a model's rows, or nil if an input has no name.
 func Columns(info model.Info) []string {
 	var names []string
 	for i, name := range info.Names() {
@@ -79,7 +78,7 @@ func Columns(info model.Info) []string {
 	return names
 }
 
-// Others returns the names of the columns that are no inputs.
+// Others returns the names of the columns that are not inputs.
 func (t *Table) Others() []string {
 	var others []string
 	for i, name := range t.header {
@@ -90,14 +89,14 @@ func (t *Table) Others() []string {
 	return others
 }
 
-// RowError is why a row of the file cannot be scored. Reading goes on behind the row.
+// RowError says why a row of the file cannot be scored. Reading can continue with the next row.
 type RowError struct{ error }
 
 // Unwrap returns the reason.
 func (e *RowError) Unwrap() error { return e.error }
 
-// Next appends the next row to rows, and returns io.EOF behind the last. After a
-// *RowError nothing is appended, and the next call reads the row behind.
+// Next appends the next row to rows. It returns io.EOF after the last row. After a *RowError it
+// appends nothing, and the next call reads the row after it.
 func (t *Table) Next(rows *model.Rows) error {
 	cells, err := t.parser.Read()
 	var wrong *csv.ParseError
@@ -145,8 +144,8 @@ func (t *Table) append(rows *model.Rows) error {
 	return nil
 }
 
-// Check returns why the model refuses the newest row, the last of rows, and where it
-// stands. It takes the row out of rows then.
+// Check returns an error with the place of the newest row, the last of rows, if the model refuses
+// it. It also removes the row from rows then.
 func (t *Table) Check(m model.Model, rows *model.Rows) error {
 	values, texts := len(rows.Values)-rows.Width, len(rows.Bytes)-rows.BytesWidth
 	err := m.Check(rows.Values[values:], rows.Bytes[texts:])
@@ -163,7 +162,7 @@ func (t *Table) Check(m model.Model, rows *model.Rows) error {
 	return &RowError{fmt.Errorf("%s: %w", t.Where(), err)}
 }
 
-// columnOf returns the column of the file that has an input; -1 if no column has it.
+// columnOf returns the column of the file for an input, or -1 if there is none.
 func (t *Table) columnOf(info model.Info, refused *model.InputError) int {
 	at, text := info.Column(refused)
 	for _, c := range t.columns {
@@ -178,14 +177,13 @@ func (t *Table) columnOf(info model.Info, refused *model.InputError) int {
 	return -1
 }
 
-// Where says which file and line the newest row stands in.
+// Where returns the file and line of the newest row.
 func (t *Table) Where() string {
 	line, _ := t.parser.FieldPos(0)
 	return fmt.Sprintf("%s:%d", t.name, line)
 }
 
-// Value returns the number of the newest row in a column of that name, and
-// whether there is one.
+// Value returns the number of the newest row in the named column, and whether the column exists.
 func (t *Table) Value(name string) (value float64, there bool, err error) {
 	at := slices.Index(t.header, name)
 	if at < 0 || t.cells[at] == "" {
@@ -230,7 +228,8 @@ func number(cell string, codes *category.Codes, categories []string) (float64, e
 	return 0, fmt.Errorf("%q is not a number: leave the cell empty where the value is missing", cell)
 }
 
-// Numbered names n columns: the name alone of one, else with _0, _1 and so on.
+// Numbered names n columns. A single column has the name alone; several have it with _0, _1 and so
+// on.
 func Numbered(name string, n int) []string {
 	if n == 1 {
 		return []string{name}
@@ -242,8 +241,8 @@ func Numbered(name string, n int) []string {
 	return names
 }
 
-// ScoreColumns names the columns of what a model says of a row: margin or score
-// where it is exact, and prediction, numbered from 0 where there are several.
+// ScoreColumns names the columns of a model's answer to a row: prediction and, for an exact model,
+// margin or score. Several columns are numbered from 0.
 func ScoreColumns(m model.Model) []string {
 	exactness := exactnessOf(m)
 	return append(Numbered(exactness.Name, exactness.Columns), Numbered("prediction", m.Info().Scores())...)

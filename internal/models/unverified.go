@@ -10,8 +10,8 @@ import (
 	"github.com/afterbay/afterbay/model"
 )
 
-// unverified is a model outside of the process that was away when it was loaded.
-// Its golden vectors are scored before the first rows of others are.
+// unverified is a model outside the process that could not be reached when it was loaded. It scores
+// its golden vectors before it scores the first row.
 type unverified struct {
 	model.Model
 	manifest *model.Manifest
@@ -27,16 +27,16 @@ func newUnverified(m *model.Manifest, loaded model.Model) *unverified {
 	return u
 }
 
-// unverifiedError says that a model is not used yet. It is about no row.
+// unverifiedError says that a model is not in use yet. It does not blame a row.
 type unverifiedError struct{ error }
 
-// Blame implements what calling.BlameOf asks.
+// Blame implements the method that calling.BlameOf calls.
 func (unverifiedError) Blame() model.Blame { return model.BlameWay }
 
-// Unwrap returns the error alone.
+// Unwrap returns the wrapped error.
 func (e unverifiedError) Unwrap() error { return e.error }
 
-// Unwrap returns the model that is verified.
+// Unwrap returns the wrapped model.
 func (u *unverified) Unwrap() model.Model { return u.Model }
 
 // Predict implements model.Model.
@@ -54,8 +54,8 @@ func (u *unverified) Answer(ctx context.Context, rows model.Rows, scores []float
 	return calling.Ask(ctx, u.Model, rows, scores, texts)
 }
 
-// verify scores the golden vectors, without a timeout. A call that times out meanwhile
-// fails; the next one finds the model verified.
+// verify scores the golden vectors, without a timeout. A call that times out meanwhile fails; the
+// next call finds the model verified.
 func (u *unverified) verify(ctx context.Context) error {
 	select {
 	case u.turn <- struct{}{}:
@@ -63,7 +63,7 @@ func (u *unverified) verify(ctx context.Context) error {
 		return unverifiedError{fmt.Errorf("its golden vectors are being scored: %w", ctx.Err())}
 	}
 	done := make(chan error, 1)
-	go func() { // until Close
+	go func() { // runs until Close
 		defer func() { <-u.turn }()
 		if u.verified.Load() {
 			done <- nil
@@ -91,7 +91,7 @@ func (u *unverified) verify(ctx context.Context) error {
 // Close implements io.Closer.
 func (u *unverified) Close() error {
 	u.end()
-	u.turn <- struct{}{} // nothing verifies any more
+	u.turn <- struct{}{} // waits for a running verification
 	Close(u.Model)
 	return nil
 }

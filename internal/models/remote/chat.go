@@ -17,17 +17,17 @@ import (
 	"github.com/afterbay/afterbay/model"
 )
 
-// said is what a server answered in words.
+// said is a server's answer in words.
 type said struct {
 	text string
-	cut  bool // its end is missing: it has as many tokens as it may
+	cut  bool // truncated at the token limit
 }
 
 // chat asks a question for each row.
 type chat struct {
 	openAI
 	prompt []piece
-	format json.RawMessage // of an answer that is no single text; nil is none
+	format json.RawMessage // response format if the answer is not a single text; else nil
 	tokens *tokens
 }
 
@@ -58,12 +58,11 @@ func newChat(o *Options, to *url.URL) (*chat, error) {
 // piece is a text of a prompt, or a value of a row.
 type piece struct {
 	text   string
-	column int // of the row's bytes or numbers; -1 is text
+	column int // index in the row's bytes or numbers; -1 for text
 	number bool
 }
 
-// parseTemplate reads a prompt. Braces around anything else than the name of an
-// input are text.
+// parseTemplate parses a prompt. Braces around anything but the name of an input are text.
 func parseTemplate(prompt string, inputs []model.Input) ([]piece, error) {
 	if strings.TrimSpace(prompt) == "" {
 		return nil, errors.New("no prompt: it is the question, with {name} for the value of an input")
@@ -108,7 +107,7 @@ func parseTemplate(prompt string, inputs []model.Input) ([]piece, error) {
 	return append(pieces, piece{text: text, column: -1}), nil
 }
 
-// question fills in a row.
+// question fills the values of a row into the prompt.
 func (s *chat) question(values []float64, bytes [][]byte) string {
 	var out strings.Builder
 	for _, p := range s.prompt {
@@ -148,7 +147,8 @@ func (s *chat) ask(ctx context.Context, rows model.Rows, into model.Answer) erro
 	return nil
 }
 
-// read takes the outputs out of an answer, which some models put between fences.
+// read reads the outputs from an answer. It accepts answers between code fences, as some models
+// write them.
 func (s *chat) read(answer said, into model.Answer) error {
 	text := strings.TrimSpace(answer.text)
 	if inner, ok := strings.CutPrefix(text, "```"); ok {
@@ -189,7 +189,7 @@ type chatRequest struct {
 	Messages    []chatMessage   `json:"messages"`
 	Temperature *float64        `json:"temperature,omitempty"`
 	MaxTokens   int             `json:"max_tokens,omitempty"`
-	MaxAll      int             `json:"max_completion_tokens,omitempty"` // with those of thinking
+	MaxAll      int             `json:"max_completion_tokens,omitempty"` // includes tokens of reasoning
 	Format      json.RawMessage `json:"response_format,omitempty"`
 	Stream      bool            `json:"stream,omitempty"`
 }
@@ -203,7 +203,7 @@ type chatAnswer struct {
 	Error json.RawMessage
 }
 
-// complete asks a question when there is room for its tokens.
+// complete sends a question as soon as its tokens fit the limit.
 func (s *chat) complete(ctx context.Context, values []float64, bytes [][]byte, part func(string)) (said, error) {
 	most := s.options.Chat.Answer
 	request := chatRequest{Model: s.options.Model, Format: s.format}
@@ -248,12 +248,12 @@ func (s *chat) complete(ctx context.Context, values []float64, bytes [][]byte, p
 	return answer, err
 }
 
-// add adds what was said to an answer, and reports whether that was the end.
+// add adds a piece to an answer, and reports whether it was the last one.
 func (c *chatAnswer) add(answer said, part func(string)) (_ said, finished bool, err error) {
 	if len(c.Error) > 0 && !bytes.Equal(c.Error, []byte("null")) {
 		return answer, true, fault(Failed, "%s", brief(refusal([]byte(`{"error":`+string(c.Error)+"}"))))
 	}
-	if len(c.Choices) == 0 { // a piece may have other things
+	if len(c.Choices) == 0 { // a piece may have no text
 		return answer, false, nil
 	}
 	choice := c.Choices[0]
@@ -280,7 +280,7 @@ func (c *chatAnswer) add(answer said, part func(string)) (_ said, finished bool,
 	return answer, true, nil
 }
 
-// stream reads an answer by server-sent events.
+// stream reads an answer sent as server-sent events.
 func (s *chat) stream(post *http.Request, part func(string)) (said, error) {
 	post.Header.Set("Accept", "text/event-stream")
 	response, err := s.send(post)

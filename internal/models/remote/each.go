@@ -14,15 +14,15 @@ import (
 // faultsMax is how many consecutive failed calls show that the server is gone.
 const faultsMax = 16
 
-// streak counts consecutive faults: those of the rows behind the newest row with an answer.
-// Calls begin in the order of the rows. A late answer therefore hides no faults of later
-// calls, and a late fault is not counted if a later call has an answer.
+// streak counts consecutive faults: those of the rows after the newest row with an answer. Calls
+// begin in the order of the rows. So a late answer hides no faults of later calls, and a late fault
+// is not counted if a later call has an answer.
 type streak struct {
-	workers int // calls under way at a time
+	workers int // concurrent calls
 
 	mu           sync.Mutex
-	answered     int   // the newest row with an answer; -1 is none
-	late, failed []int // rows behind it
+	answered     int   // the newest row with an answer; -1 if there is no such row
+	late, failed []int // rows after it
 }
 
 // note takes the result of the call for a row. It returns the error that shows that the
@@ -51,16 +51,16 @@ func (s *streak) note(row int, err error) *Error {
 	return nil
 }
 
-// each makes a call for each row. It makes no more calls if the server is gone. That is so
-// if a call cannot reach it, if as many consecutive calls are late as run at a time, or if
-// faultsMax consecutive calls fail.
+// each makes a call for each row. It stops if the server is gone. That is so in three cases: a call
+// cannot reach the server, as many consecutive calls are late as run at a time, or faultsMax
+// consecutive calls fail.
 func (m *Model) each(ctx context.Context, rows model.Rows, of func(lo, hi int) model.Answer) error {
 	n, call := rows.Len(), model.CallOf(ctx)
 	errs := make([]error, n)
 	var next atomic.Int64
 	workers := min(n, m.options.Calls)
 	calls := streak{workers: workers, answered: -1}
-	var away atomic.Pointer[Error] // nobody is there, so the rows behind need not be tried
+	var away atomic.Pointer[Error] // the server is gone, so the remaining rows are not tried
 	var group sync.WaitGroup
 	for range workers {
 		group.Go(func() {
@@ -110,15 +110,15 @@ func (m *Model) each(ctx context.Context, rows model.Rows, of func(lo, hi int) m
 	return failed
 }
 
-// untried is the error of a row without a call, because the call of another row could
-// not reach the server. It says nothing about the row.
+// untried is the error of a row that was not sent, because the call of another row could not reach
+// the server. It says nothing about the row.
 type untried struct{ cause *Error }
 
-// Error says why.
+// Error returns the cause.
 func (u untried) Error() string { return u.cause.Error() }
 
-// Unwrap returns why.
+// Unwrap returns the cause.
 func (u untried) Unwrap() error { return u.cause }
 
-// Blame implements what calling.BlameOf asks.
+// Blame implements the method that calling.BlameOf calls.
 func (untried) Blame() model.Blame { return model.BlameSource }

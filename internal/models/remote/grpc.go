@@ -22,7 +22,7 @@ import (
 
 const service = "/inference.GRPCInferenceService/"
 
-// grpcCaller calls over gRPC, all calls over one connection.
+// grpcCaller calls over gRPC, with one connection for all calls.
 type grpcCaller struct {
 	connection *grpc.ClientConn
 	model      string
@@ -30,18 +30,17 @@ type grpcCaller struct {
 	secret     secret
 }
 
-// newGRPC makes a client, which connects when it is first called. A connection
-// that was lost is tried again soon, and one that is silent is asked for a sign
-// of life, since a host that vanished closes nothing.
+// newGRPC returns a client that connects at its first call. It reconnects a lost connection soon.
+// It sends keepalives on a silent connection, because a host that vanished closes nothing.
 func newGRPC(o *Options, to *url.URL) (*grpcCaller, error) {
 	secrecy := insecure.NewCredentials()
 	if to.Scheme == "grpcs" {
 		secrecy = credentials.NewTLS(o.TLS)
 	}
-	connection, err := grpc.NewClient("dns:///"+to.Host, // a host may have the name of a scheme
+	connection, err := grpc.NewClient("dns:///"+to.Host, // a host may be named like a URL scheme
 		grpc.WithTransportCredentials(secrecy),
 		grpc.WithUserAgent("afterbay"),
-		grpc.WithDisableServiceConfig(), // which might repeat calls
+		grpc.WithDisableServiceConfig(), // a service config might enable retries
 		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(oip.Codec{})),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 5 * time.Second}),
 		grpc.WithConnectParams(grpc.ConnectParams{
@@ -70,7 +69,7 @@ func (g *grpcCaller) isReady(ctx context.Context) error {
 	answer, err := g.call(ctx, "ModelReady", oip.AppendMetadataRequest(nil, g.model, g.version), metadataBytesMax)
 	var failed *Error
 	switch {
-	case errors.As(err, &failed) && failed.Fault == Denied && !failed.outage: // also a server that has no such call
+	case errors.As(err, &failed) && failed.Fault == Denied && !failed.outage: // also if the server does not have the call
 		return errUnknown
 	case err != nil:
 		return err
@@ -114,7 +113,7 @@ func (g *grpcCaller) call(ctx context.Context, method string, message []byte, an
 	}
 	said := status.Convert(err)
 	if said.Code() == codes.ResourceExhausted && strings.Contains(said.Message(), "eceived message larger than max") {
-		if strings.Contains(said.Message(), fmt.Sprintf("vs. %d)", answerBytesMax)) { // our side says so
+		if strings.Contains(said.Message(), fmt.Sprintf("vs. %d)", answerBytesMax)) { // the client reports the size limit
 			return nil, fault(Malformed, "an answer of more than %d bytes", answerBytesMax)
 		}
 		return nil, &Error{Fault: Refused, Err: errors.New(brief(said.Message())), large: true}

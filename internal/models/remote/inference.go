@@ -14,12 +14,12 @@ import (
 	"github.com/afterbay/afterbay/model"
 )
 
-// caller is a form of the Open Inference Protocol. Errors are of type *Error, but
-// for those of ctx. A caller may keep none of its arguments.
+// caller is a transport of the Open Inference Protocol. Its errors are *Error or those of ctx. It
+// must not keep its arguments.
 type caller interface {
 	metadata(ctx context.Context) (oip.Metadata, error)
-	// isReady asks whether the model is ready. The error is errUnknown if the server
-	// has no such call.
+	// isReady checks whether the model is ready. The error is errUnknown if the server does not
+	// have the call.
 	isReady(ctx context.Context) error
 	infer(ctx context.Context, r *oip.Request, answerBytesMax int64) (oip.Response, error)
 	close()
@@ -31,17 +31,17 @@ var errUnknown = errors.New("the server has no such call")
 type openInference struct {
 	caller
 	options  *Options
-	declared *oip.Layout // of rows, until the server says which tensors it takes
+	declared *oip.Layout // layout of rows, until the server reports its tensors
 	agreed   atomic.Pointer[agreement]
 	early    atomic.Bool // rows were checked before that
 	tensors  sync.Pool   // of *[]oip.Tensor
 }
 
-// agreement is what a server and the options say together.
+// agreement combines the metadata of the server with the options.
 type agreement struct {
 	layout  *oip.Layout
 	outputs []model.Output
-	names   []string // of the outputs to ask for; nil is all
+	names   []string // names of the outputs to request; nil requests all
 }
 
 func newOpenInference(o *Options, to *url.URL) (*openInference, error) {
@@ -56,7 +56,8 @@ func newOpenInference(o *Options, to *url.URL) (*openInference, error) {
 	return s, err
 }
 
-// ready asks a server without a call for it for the model's metadata.
+// ready checks whether the model is ready. If the server does not have that call, it requests the
+// model's metadata.
 func (s *openInference) ready(ctx context.Context) error {
 	err := s.isReady(ctx)
 	if errors.Is(err, errUnknown) {
@@ -65,7 +66,7 @@ func (s *openInference) ready(ctx context.Context) error {
 	return err
 }
 
-// agree compares the options with what the server says.
+// agree compares the options with the server's metadata.
 func (s *openInference) agree(ctx context.Context) (model.Info, error) {
 	o := s.options
 	metadata, err := s.metadata(ctx)
@@ -158,8 +159,8 @@ func (s *openInference) ask(ctx context.Context, rows model.Rows, into model.Ans
 	return nil
 }
 
-// chooseOutputs compares the outputs wanted with those of the metadata, or takes
-// those.
+// chooseOutputs compares the wanted outputs with the metadata. Without wanted outputs it takes
+// those of the metadata.
 func chooseOutputs(wanted []model.Output, tensors []oip.Tensor) ([]model.Output, error) {
 	if len(tensors) == 0 {
 		if len(wanted) == 0 {
@@ -191,7 +192,7 @@ func chooseOutputs(wanted []model.Output, tensors []oip.Tensor) ([]model.Output,
 		if oip.Size(tensors[at].Datatype) <= 0 {
 			return nil, fmt.Errorf("output %q of the server is of type %s: not numbers", tensors[at].Name, tensors[at].Datatype)
 		}
-		// A size that metadata leaves open shows in the answers.
+		// If metadata leaves a size open, the answers show it.
 		if size, err := rowSize(tensors[at]); err == nil && size != want.Size {
 			return nil, fmt.Errorf("output %q has %d scores a row, where the server has %d", want.Name, want.Size, size)
 		}
@@ -199,7 +200,7 @@ func chooseOutputs(wanted []model.Output, tensors []oip.Tensor) ([]model.Output,
 	return wanted, nil
 }
 
-// rowSize returns the numbers of a row of an output.
+// rowSize returns how many numbers an output has per row.
 func rowSize(t oip.Tensor) (int, error) {
 	if oip.Size(t.Datatype) <= 0 {
 		return 0, fmt.Errorf("output %q of the server is of type %s: not numbers", t.Name, t.Datatype)

@@ -16,7 +16,7 @@ import (
 	"github.com/afterbay/afterbay/model"
 )
 
-// mapped is a server of JSON by POST.
+// mapped is a server that takes JSON by POST.
 type mapped struct {
 	web
 	mapping
@@ -29,13 +29,12 @@ func newMapped(o *Options, to *url.URL) (*mapped, error) {
 	return &mapped{newWeb(o), places, to.String(), describe(o)}, err
 }
 
-// mapping is where values are in what is sent and in what is answered. A place is
-// the names on the way to it.
+// mapping says where values are in requests and answers. A place is the names on the path to it.
 type mapping struct {
-	rows    []string // nil is a call for each row
+	rows    []string // nil sends a call for each row
 	results []string
-	puts    [][]string // of inputs
-	gets    [][]string // of outputs; nil is by name, or all
+	puts    [][]string // places of inputs
+	gets    [][]string // places of outputs; a nil place means by name, or the whole result
 }
 
 func newMapping(o *Options) (m mapping, err error) {
@@ -90,7 +89,8 @@ func newMapping(o *Options) (m mapping, err error) {
 	return m, errors.Join(list...)
 }
 
-// put puts a value at a place, unless something else is there or above.
+// put sets the value at a place. It reports false if the place or a parent already has another
+// value.
 func put(object map[string]any, place []string, value any) bool {
 	for _, name := range place[:len(place)-1] {
 		below, ok := object[name]
@@ -110,7 +110,7 @@ func put(object map[string]any, place []string, value any) bool {
 	return true
 }
 
-// get returns what is at a place, nil where nothing is.
+// get returns the value at a place, or nil if there is none.
 func get(value any, place []string) any {
 	for _, name := range place {
 		switch inside := value.(type) {
@@ -129,7 +129,8 @@ func get(value any, place []string) any {
 	return value
 }
 
-// floats reads a number, true or false, or a list of as many as there is room for.
+// floats reads a number, true or false, or a list. A list must have exactly as many elements as
+// into.
 func floats(value any, into []float32) error {
 	switch value := value.(type) {
 	case float64:
@@ -160,8 +161,7 @@ func floats(value any, into []float32) error {
 	return finite(into)
 }
 
-// agree asks for nothing but the headers, which has no effect on servers that keep
-// to HTTP.
+// agree requests only the headers, which has no effect on servers that conform to HTTP.
 func (s *mapped) agree(ctx context.Context) (model.Info, error) { return s.info, s.ready(ctx) }
 
 func (s *mapped) ready(ctx context.Context) error {
@@ -173,7 +173,7 @@ func (s *mapped) ready(ctx context.Context) error {
 
 func (s *mapped) fits(rows model.Rows) error { return fits(&s.info, rows) }
 
-// check lets missing values pass, which are null in JSON.
+// check accepts missing values, which are null in JSON.
 func (s *mapped) check(values []float64, bytes [][]byte) error {
 	number, text := 0, 0
 	for i := range s.info.Inputs {
@@ -256,7 +256,7 @@ func (s *mapped) object(values []float64, bytes [][]byte) map[string]any {
 		in := &s.info.Inputs[i]
 		var list []any
 		for range in.Size() {
-			var value any // null where it is missing
+			var value any // null if the number is missing
 			if in.Type == model.Number {
 				if number := values[0]; number == number {
 					value = number
@@ -308,8 +308,8 @@ func (s *mapped) read(result any, scores []float32, texts [][]byte) error {
 	return nil
 }
 
-// textAt returns a value as a text, nil for null: bytes are in standard base64, and
-// what is no string is its JSON.
+// textAt returns a value as a text, or nil for null. Bytes are decoded from standard base64. A
+// value that is not a string becomes its JSON.
 func textAt(value any, kind model.Type) ([]byte, error) {
 	text, ok := value.(string)
 	switch {

@@ -10,25 +10,24 @@ import (
 	"github.com/afterbay/afterbay/model"
 )
 
-// idempotencyHeader names a call, so that a server that remembers names answers
-// one that comes again from what it remembers.
+// idempotencyHeader carries the idempotency key of a call. A server that stores keys answers a
+// repeated call with the stored answer.
 const idempotencyHeader = "Idempotency-Key"
 
-// name gives a request its name. What it asks is its body, but where that is not
-// the same whenever it is made.
+// name sets the idempotency key of a request. asks identifies the request: its body, or another
+// text if the body differs each time.
 func name(request *http.Request, asks []byte) {
 	key, once := idempotencyKey(request.Context(), request.URL.String(), asks)
 	request.Header.Set(idempotencyHeader, key)
 	if once {
-		// With the name the client would repeat it where a server closed an idle
-		// connection under it, had it the body again.
+		// With the key, the HTTP client repeats a request if the server closed an idle connection
+		// and the body is available again. Without GetBody it cannot.
 		request.GetBody = nil
 	}
 }
 
-// idempotencyKey returns the name of a call: the same for the same rows to the
-// same place about the same event, also of another process. Once says that
-// nobody but the caller may repeat it.
+// idempotencyKey returns the key of a call. It is equal for equal rows to the same address about
+// the same event, in any process. once reports that only the caller may repeat the call.
 func idempotencyKey(ctx context.Context, to string, body []byte) (key string, once bool) {
 	call := model.CallOf(ctx)
 	h := sha256.New()

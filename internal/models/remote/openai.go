@@ -30,7 +30,7 @@ func newOpenAI(o *Options, to *url.URL) openAI {
 	return openAI{newWeb(o), o, describe(o), to}
 }
 
-// describe returns what the options say of a model.
+// describe returns the description of a model from its options.
 func describe(o *Options) model.Info {
 	return model.Info{
 		Kind: "remote", Inputs: o.Inputs, Outputs: o.Outputs, Remote: true,
@@ -38,7 +38,7 @@ func describe(o *Options) model.Info {
 	}
 }
 
-// call returns the address of a call.
+// call returns the URL of a call.
 func (s *openAI) call(name string) string {
 	base := *s.to
 	if strings.Trim(base.Path, "/") == "" {
@@ -47,8 +47,8 @@ func (s *openAI) call(name string) string {
 	return base.JoinPath(name).String()
 }
 
-// agree asks for the list of models, which most servers have. Whether the model is
-// among them says nothing: many take other names for it too.
+// agree requests the list of models, which most servers have. It ignores the content: many servers
+// accept other names for a model than those in the list.
 func (s *openAI) agree(ctx context.Context) (model.Info, error) { return s.info, s.ready(ctx) }
 
 func (s *openAI) ready(ctx context.Context) error {
@@ -94,7 +94,7 @@ func checkBytes(in *model.Input, value []byte) error {
 	return nil
 }
 
-// texts scores a text in each row: embeddings and moderations.
+// texts scores one text per row: embeddings and moderations.
 type texts struct{ openAI }
 
 func (s *texts) rowsMax() int { return 0 }
@@ -122,7 +122,7 @@ func (s *texts) ask(ctx context.Context, rows model.Rows, into model.Answer) err
 	return nil
 }
 
-// embeddings reads vectors, which may stand in any order.
+// embeddings reads vectors, which may be in any order.
 func (s *texts) embeddings(answer []byte, n int, into model.Answer) error {
 	scores := into.Scores
 	var said struct {
@@ -175,8 +175,8 @@ func numbers(list json.RawMessage, into []float32) error {
 	return nil
 }
 
-// moderations reads the scores of categories, and as a text which of them are
-// flagged: in the order of their names, with commas between.
+// moderations reads the scores of categories. As a text it returns the flagged categories, in the
+// order of their names, separated by commas.
 func (s *texts) moderations(answer []byte, n int, into model.Answer) error {
 	var said struct {
 		Results []struct {
@@ -236,7 +236,7 @@ func finite(scores []float32) error {
 	return nil
 }
 
-// transcriptions makes texts of sounds.
+// transcriptions converts sounds to texts.
 type transcriptions struct{ openAI }
 
 func (s *transcriptions) rowsMax() int { return 1 }
@@ -265,7 +265,7 @@ func (s *transcriptions) ask(ctx context.Context, rows model.Rows, into model.An
 		return &Error{Fault: Failed, Err: err}
 	}
 	request.Header.Set("Content-Type", form.FormDataContentType())
-	name(request, append([]byte(s.options.Model+"\x00"), sounds[0]...)) // a form's boundary is random
+	name(request, append([]byte(s.options.Model+"\x00"), sounds[0]...)) // the boundary of the form is random, so the body is not the key
 	answer, _, err := s.do(request, 16<<20)                             // an hour of speech is 60 kB
 	if err != nil {
 		return err
@@ -281,7 +281,7 @@ func (s *transcriptions) ask(ctx context.Context, rows model.Rows, into model.An
 	return nil
 }
 
-// extension is that of a file with such content, by which servers tell what it is.
+// extension returns the file name extension for the content. Servers detect the format by it.
 func extension(sound []byte) string {
 	switch kind, _, _ := strings.Cut(http.DetectContentType(sound), ";"); {
 	case bytes.HasPrefix(sound, []byte("fLaC")):

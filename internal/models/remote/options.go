@@ -17,91 +17,89 @@ import (
 
 const (
 	callsMax   = 4096
-	answerRoom = 1 << 20 // bytes of an answer beside its scores and texts
+	answerRoom = 1 << 20 // bytes of an answer in addition to its scores and texts
 	textRoom   = 1 << 20 // bytes of a text of an answer
 )
 
-// roomFor returns the most bytes of what answers rows.
+// roomFor returns the most bytes of an answer to rows.
 func roomFor(into model.Answer) int64 {
 	return answerRoom + 64*int64(len(into.Scores)) + textRoom*int64(len(into.Texts))
 }
 
-// API is what a server speaks.
+// API is the API of a server.
 type API string
 
-// The APIs. Those of OpenAI are spoken by many servers.
+// The APIs. Many servers implement those of OpenAI.
 const (
 	OpenInference  API = ""               // the Open Inference Protocol, version 2
-	Embeddings     API = "embeddings"     // OpenAI's: a text is scored as the numbers of its embedding
-	Moderations    API = "moderations"    // OpenAI's: a text is scored by categories, which outputs are called as; "flagged" is 0 or 1, and a text has the flagged ones
-	Chat           API = "chat"           // OpenAI's chat completions: Options.Chat is asked, and the answer is one text, or JSON with a number or text for each output
-	Transcriptions API = "transcriptions" // OpenAI's: a sound is answered with its text
-	HTTP           API = "http"           // JSON by POST, as Options.Mapping says
+	Embeddings     API = "embeddings"     // OpenAI's: the scores of a text are the numbers of its embedding
+	Moderations    API = "moderations"    // OpenAI's: a text has a score per category, and outputs have the names of categories; "flagged" is 0 or 1, and a text output has the flagged categories
+	Chat           API = "chat"           // OpenAI's chat completions: Options.Chat is the question, and the answer is one text, or JSON with a number or text for each output
+	Transcriptions API = "transcriptions" // OpenAI's: the answer to a sound is its text
+	HTTP           API = "http"           // JSON by POST, described by Options.Mapping
 )
 
 var apis = []API{OpenInference, Embeddings, Moderations, Chat, Transcriptions, HTTP}
 
-// Options say which model to ask and how. URL, Model and Inputs are needed.
+// Options say which model to call and how. URL, Model and Inputs are required.
 type Options struct {
-	// URL is where the server is: grpc://host:port, grpcs://host:port for TLS,
-	// http://host:port or https://host:port, whose path, if any, stands before
-	// /v2. Prefer gRPC: it is the smallest and every server of the protocol
-	// takes its raw tensors. APIs of OpenAI take http or https, with the path up to
-	// their names, which is /v1 where there is none; API HTTP takes the URL as it is.
+	// URL is the address of the server: grpc://host:port, grpcs://host:port for TLS,
+	// http://host:port or https://host:port. A path, if any, precedes /v2. Prefer gRPC: its
+	// messages are the smallest, and every server of the protocol accepts its raw tensors. APIs of
+	// OpenAI take http or https, with the path up to the name of the call; without a path it is
+	// /v1. API HTTP uses the URL unchanged.
 	URL string
-	// API is what the server speaks.
+	// API is the API of the server.
 	API API
-	// JSON sends numbers over HTTP as text instead of by the extension for binary
-	// tensors, for servers that do not have it. Text has no missing values and no
-	// infinities: Check refuses rows with them.
+	// JSON sends numbers over HTTP as text, for servers without the extension for binary tensors.
+	// Text has no missing values and no infinities: Check refuses rows with them.
 	JSON bool
 
 	// Model is the server's name for the model. API HTTP needs none.
 	Model string
-	// Version is the one to ask for; "" leaves the choice to the server. APIs other
-	// than OpenInference have none.
+	// Version is the version to request; "" leaves the choice to the server. APIs other than
+	// OpenInference have no versions.
 	Version string
 
-	// Inputs are the columns of a row, in order. The server's metadata, where it
-	// has some, must agree. Embeddings and Moderations take one text,
-	// Transcriptions one input of bytes.
+	// Inputs are the columns of a row, in order. They must agree with the server's metadata, if it
+	// has any. Embeddings and Moderations take one text, Transcriptions one input of bytes.
 	Inputs []model.Input
-	// Outputs are the tensors that make the scores, in order. None takes those
-	// that metadata declares with a size or, where there is none, one score a row
-	// of the first output. Other APIs need them, but for Transcriptions.
+	// Outputs are the tensors with the scores, in order. If Outputs is empty, they are the outputs
+	// that metadata declares with a size. If no output has a size, the score is one number of the
+	// first output. Other APIs require Outputs, except Transcriptions.
 	Outputs []model.Output
-	// Tensor is what one tensor of all numbers is called where the server's
-	// metadata does not say: "input" where it is "".
+	// Tensor is the name of the single tensor with all numbers, if the server has no metadata. ""
+	// means "input".
 	Tensor string
-	// Columns sends a tensor for each input where the server's metadata does not
-	// say: of shape [rows] for a single value.
+	// Columns sends a tensor for each input if the server has no metadata. A single value has shape
+	// [rows].
 	Columns bool
-	// Chat is what to ask, of API Chat.
+	// Chat is the question, for API Chat.
 	Chat ChatConfig
 	// Mapping is the JSON of API HTTP.
 	Mapping Mapping
 
-	// Timeout is the most that a call may take, beside the deadline of its
-	// context: 3 s where it is 0, a minute of Chat and Transcriptions.
+	// Timeout bounds a call, in addition to the deadline of its context. 0 means 3 s, or one minute
+	// for Chat and Transcriptions.
 	Timeout time.Duration
-	// Calls is how many calls may be under way, each on a connection of its own
-	// over HTTP/1: 16 where it is 0, at most 4,096. More wait.
+	// Calls is the number of concurrent calls, each with its own connection over HTTP/1. 0 means
+	// 16; at most 4,096. Further calls wait.
 	Calls int
 
 	// TLS is for grpcs and https; nil trusts the roots of the system.
 	TLS *tls.Config
-	// Bearer is a token for the header Authorization; "" sends none. Without TLS
-	// it is sent to this machine alone.
+	// Bearer is a token for the header Authorization; "" sends no token. Without TLS it is sent
+	// only to this machine.
 	Bearer string
-	// BearerFile is a file that holds the token instead. It is read at each call, so
-	// that the token can be replaced.
+	// BearerFile is a file with the token, instead of Bearer. It is read at each call, so that the
+	// token can be replaced.
 	BearerFile string
-	// Header is the one that the token is sent in, as it is, where that is not
-	// Authorization.
+	// Header is the header with the token, if it is not Authorization. The token is sent without a
+	// prefix.
 	Header string
 }
 
-// Validate returns what is wrong with the options, all of it.
+// Validate returns all errors of the options.
 func (o Options) Validate() error {
 	var list []error
 	check := func(wrong bool, format string, args ...any) {
@@ -147,7 +145,7 @@ func (o Options) Validate() error {
 	return errors.Join(list...)
 }
 
-// checkService returns what is wrong for an API other than OpenInference.
+// checkService returns the errors for an API other than OpenInference.
 func (o *Options) checkService() (list []error) {
 	check := func(wrong bool, format string, args ...any) {
 		if wrong {
@@ -187,8 +185,7 @@ func (o *Options) checkService() (list []error) {
 	return list
 }
 
-// singles returns an error for each output that is not a single number or text with
-// a name.
+// singles returns an error for each output that is not a named single number or text.
 func singles(o *Options) (list []error) {
 	for i, out := range o.Outputs {
 		if out.Size != 1 || out.Name == "" {
@@ -198,15 +195,15 @@ func singles(o *Options) (list []error) {
 	return list
 }
 
-// headerName reports whether text is a header's name, or "".
+// headerName reports whether text is a valid header name, or "".
 func headerName(text string) bool {
 	return !strings.ContainsFunc(text, func(r rune) bool {
 		return r != '-' && r != '_' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
 	})
 }
 
-// request returns all that is the same in each request, in an order that does not
-// change: what does not change an answer is left out, as the host is.
+// request returns the parts that are equal in each request, in a fixed order. It omits parts that
+// do not change an answer, such as the host.
 func (o *Options) request() string {
 	chat, path := o.Chat, ""
 	chat.Tokens = 0

@@ -1,13 +1,16 @@
-// Package remote scores with models that a server holds: by the Open Inference
-// Protocol, version 2, of Triton, KServe, MLServer and others, over gRPC with raw
-// tensors, HTTP with binary tensors, or HTTP with JSON; by OpenAI's embeddings,
-// moderations, chat completions and transcriptions, which many servers speak; and
-// by JSON of any shape. What a server says of its model is compared with what the
-// pipeline gives when the model is loaded, and every answer with what was asked.
+// Package remote scores with models on a server. It supports three groups of APIs:
 //
-// A call is made once, but for rows that a server finds too many: they are asked
-// for by halves. What is retried, and after how long, is for callers to decide, by
-// the Fault of an Error.
+//   - the Open Inference Protocol, version 2, of Triton, KServe, MLServer and others:
+//     over gRPC with raw tensors, HTTP with binary tensors, or HTTP with JSON
+//   - OpenAI's embeddings, moderations, chat completions and transcriptions, which
+//     many servers implement
+//   - JSON of any shape
+//
+// When the model is loaded, the package compares the server's metadata with the pipeline's inputs.
+// It compares every answer with its request.
+//
+// A call is made once, with one exception: if a server finds the rows too many, they are sent in
+// halves. The caller decides about retries and their delay, by the Fault of an Error.
 package remote
 
 import (
@@ -25,28 +28,28 @@ import (
 // Fault says why a call failed.
 type Fault int
 
-// The faults, each of which asks for something else of the caller.
+// The faults. Each requires another reaction of the caller.
 const (
-	// Late is no answer in time.
+	// Late means that no answer arrived in time.
 	Late Fault = iota + 1
-	// Unreachable is no connection, one that broke before the answer was
-	// complete, or a server that says that it is too busy or not ready.
+	// Unreachable means that there was no connection, that it broke before the answer was complete,
+	// or that the server reports that it is too busy or not ready.
 	Unreachable
-	// Refused is a server that refuses these rows.
+	// Refused means that the server refuses these rows.
 	Refused
-	// Failed is a server that fails.
+	// Failed means that the server failed.
 	Failed
-	// Malformed is an answer to something else: not of the protocol, of another
-	// shape, version or type, or not a number.
+	// Malformed means that the answer does not match the request: it is not of the protocol, has
+	// another shape, version or type, or is not a number.
 	Malformed
-	// Unfit is an answer to one row that is valid in the protocol, but does not fit the
-	// outputs of the model, such as one of a chat model that breaks its schema.
+	// Unfit means that the answer to one row is valid in the protocol but does not fit the outputs
+	// of the model. An example is an answer of a chat model that breaks its schema.
 	Unfit
-	// Denied is a server that lets nobody in, or has no such model.
+	// Denied means that the server rejects the credentials, or does not have the model.
 	Denied
 )
 
-// String returns the word for a fault.
+// String returns the name of a fault.
 func (f Fault) String() string {
 	switch f {
 	case Late:
@@ -67,42 +70,40 @@ func (f Fault) String() string {
 	return fmt.Sprintf("fault %d", int(f))
 }
 
-// Error is a call that a server did not answer as it should.
+// Error is a failed call to a server.
 type Error struct {
 	Fault Fault
-	Err   error         // what happened
-	After time.Duration // how long to wait before the next call, where the server says so; else 0
+	Err   error         // the cause
+	After time.Duration // delay before the next call, if the server names one; else 0
 
-	status int  // of HTTP, where there was one
+	status int  // HTTP status, if there was one
 	large  bool // the rows are too many for a call
-	busy   bool // the server has too much to do
-	outage bool // it answers no request
+	busy   bool // the server is overloaded
+	outage bool // the server answers no request
 }
 
-// Error says what happened.
+// Error returns the fault and its cause.
 func (e *Error) Error() string { return fmt.Sprintf("%v: %v", e.Fault, e.Err) }
 
-// Unwrap returns what happened.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Is reports whether target is model.ErrAway and the server is away: it is not
-// there, not ready, or fails as a whole.
+// Is reports whether target is model.ErrAway and the server is away: it is unreachable, not ready,
+// or fails as a whole.
 func (e *Error) Is(target error) bool {
 	return target == model.ErrAway && (e.Fault == Late || e.Fault == Unreachable || e.Fault == Failed)
 }
 
-// Busy reports whether the server says that it has too much to do.
+// Busy reports whether the server says that it is overloaded.
 func (e *Error) Busy() bool { return e.busy }
 
-// Outage reports whether no connection could be made, or the server refuses the
-// credentials.
+// Outage reports whether no connection could be made, or the server rejects the credentials.
 func (e *Error) Outage() bool { return e.outage }
 
 // RetryAfter returns After.
 func (e *Error) RetryAfter() time.Duration { return e.After }
 
-// Blame says that only what the server refused, or answered unfitly, is the rows'
-// fault.
+// Blame blames the rows only if the server refused them, or its answer is unfit.
 func (e *Error) Blame() model.Blame {
 	switch e.Fault {
 	case Unfit:
@@ -119,38 +120,37 @@ func fault(f Fault, format string, args ...any) error {
 	return &Error{Fault: f, Err: fmt.Errorf(format, args...)}
 }
 
-// server is what is called, by the API that it speaks. Errors are of type *Error,
-// but for those of ctx. It may keep no rows and no scores.
+// server is the client of one API. Its errors are *Error or those of ctx. It must not keep rows or
+// scores.
 type server interface {
-	// describe returns what the options say of the model.
+	// describe returns the description of the model from the options.
 	describe() model.Info
-	// agree compares the options with what the server says.
+	// agree compares the options with the server's metadata.
 	agree(ctx context.Context) (model.Info, error)
-	// ready returns why the server answers no rows, as far as it says, or nil.
+	// ready returns nil if the server can answer rows, as far as it reports, else the reason.
 	ready(ctx context.Context) error
-	// check returns why a row cannot be sent, or nil.
+	// check returns nil if a row can be sent, else the reason.
 	check(values []float64, bytes [][]byte) error
 	// fits returns an error for rows of another width.
 	fits(rows model.Rows) error
-	// rowsMax is the most rows of a call; 0 is any number.
+	// rowsMax returns the most rows per call; 0 means no limit.
 	rowsMax() int
-	// ask makes a call, and writes what the rows are answered with, all of it.
+	// ask makes a call, and writes the complete answers of the rows.
 	ask(ctx context.Context, rows model.Rows, into model.Answer) error
 	close()
 }
 
-// Model is a model that a server holds. It is safe for concurrent use. Close
-// ends its connections.
+// Model is a model on a server. It is safe for concurrent use. Close ends its connections.
 type Model struct {
 	options  Options
 	server   server
 	info     model.Info
-	agreed   atomic.Bool   // with the server
-	asking   chan struct{} // held by the call that finds out
-	slots    chan struct{} // one for each call under way, but for those that their caller bounds
-	callsMax int           // as the options say; 0 is that they do not
-	most     atomic.Int64  // rows of a call, since the server found more too large; 0 is any number
-	full     atomic.Int64  // calls of so many
+	agreed   atomic.Bool   // agree succeeded
+	asking   chan struct{} // held by the call that runs agree
+	slots    chan struct{} // one for each concurrent call, except calls that the caller bounds
+	callsMax int           // from the options; 0 if they do not set it
+	most     atomic.Int64  // most rows per call, after the server found more too large; 0 means no limit
+	full     atomic.Int64  // calls with the most rows
 }
 
 var (
@@ -159,8 +159,8 @@ var (
 	_ model.Readier   = (*Model)(nil)
 )
 
-// Load is Open and Connect. Of the Open Inference Protocol, what the options leave
-// open is taken from the server's metadata.
+// Load does Open and Connect. For the Open Inference Protocol, it takes values that the options
+// leave open from the server's metadata.
 func Load(ctx context.Context, options Options) (*Model, error) {
 	m, err := open(options)
 	if err != nil {
@@ -173,10 +173,9 @@ func Load(ctx context.Context, options Options) (*Model, error) {
 	return m, nil
 }
 
-// Open returns a model as its options describe it, outputs among them, and asks its
-// server nothing. Until the server was reached, each call first asks what Connect
-// asks. Where the server has another model than the options describe, calls fail as
-// Denied.
+// Open returns a model as its options describe it, including outputs. It does not contact the
+// server. Until the server was reached, each call first does what Connect does. If the server's
+// model differs from the options, calls fail as Denied.
 func Open(options Options) (*Model, error) {
 	m, err := open(options)
 	if err == nil && len(m.info.Outputs) == 0 {
@@ -214,7 +213,7 @@ func open(options Options) (*Model, error) {
 	return m, nil
 }
 
-// describe takes a description, and adds what the options say of calls.
+// describe sets the description, and adds the options about calls.
 func (m *Model) describe(info model.Info) {
 	o := &m.options
 	info.Request, info.Generative, info.Timeout = o.request(), o.API == Chat || o.API == Transcriptions, o.Timeout
@@ -222,10 +221,9 @@ func (m *Model) describe(info model.Info) {
 	m.info = info
 }
 
-// Connect asks the server for the metadata of its model and compares names, order,
-// types and shapes of its inputs, its outputs and versions with the options. Servers
-// of other APIs, which have none, are asked whether they are there. Nothing is
-// scored.
+// Connect compares the options with the metadata of the server's model: names, order, types and
+// shapes of its inputs, its outputs and versions. Servers of other APIs have no metadata; Connect
+// only checks that they can be reached. It scores nothing.
 func (m *Model) Connect(ctx context.Context) error {
 	info, err := m.agree(ctx)
 	if err != nil {
@@ -235,8 +233,8 @@ func (m *Model) Connect(ctx context.Context) error {
 	return nil
 }
 
-// Ready implements model.Readier. It asks a server of the Open Inference Protocol
-// whether the model is ready, and one of another API what Connect asks.
+// Ready implements model.Readier. It asks a server of the Open Inference Protocol whether the model
+// is ready. For another API it does what Connect does.
 func (m *Model) Ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, m.options.Timeout)
 	defer cancel()
@@ -257,8 +255,7 @@ func (m *Model) agree(ctx context.Context) (model.Info, error) {
 	return info, nil
 }
 
-// connect agrees with the server unless that is done. One call does it, others
-// wait for it.
+// connect runs agree once. One call runs it, and the others wait for it.
 func (m *Model) connect(ctx context.Context) error {
 	if m.agreed.Load() {
 		return nil
@@ -293,7 +290,7 @@ func newServer(o *Options, to *url.URL) (server, error) {
 	return newOpenInference(o, to)
 }
 
-// Close ends idle connections. Calls under way go on.
+// Close ends idle connections. Calls in flight continue.
 func (m *Model) Close() error {
 	m.server.close()
 	return nil
@@ -302,15 +299,14 @@ func (m *Model) Close() error {
 // Info describes the model.
 func (m *Model) Info() model.Info { return m.info }
 
-// Check returns why a row cannot be sent, or nil: a missing value goes into
-// floating-point numbers of gRPC and binary tensors, and into JSON of API HTTP.
+// Check returns nil if a row can be sent, else the reason. A missing value can be sent as a
+// floating-point number over gRPC or in binary tensors, and in JSON of API HTTP.
 func (m *Model) Check(values []float64, bytes [][]byte) error { return m.server.check(values, bytes) }
 
-// Predict asks the server for the scores of the rows. A call that waits for its
-// turn waits within Options.Timeout. Where the API takes a call for each row, as
-// many are made at a time as Options.Calls, each within Options.Timeout, and rows
-// fail by themselves. An error is ctx's own, where it was cancelled, model.RowErrors
-// or wraps an *Error.
+// Predict requests the scores of the rows. A call waits for a slot within Options.Timeout. If the
+// API takes one call per row, Options.Calls calls run concurrently, each within Options.Timeout,
+// and rows fail individually. An error is ctx's own if it was cancelled, is model.RowErrors, or
+// wraps an *Error.
 func (m *Model) Predict(ctx context.Context, rows model.Rows, scores []float32) error {
 	if m.info.Texts() > 0 {
 		return &Error{Fault: Refused, Err: calling.ErrTexts}
@@ -318,8 +314,8 @@ func (m *Model) Predict(ctx context.Context, rows model.Rows, scores []float32) 
 	return m.Answer(ctx, rows, scores, nil)
 }
 
-// Answer implements model.Answerer, as Predict does model.Model. A chat model whose
-// only output is a text streams it to model.CallOf(ctx).Part.
+// Answer implements model.Answerer, as Predict implements model.Model. If the only output of a chat
+// model is a text, Answer streams it to model.CallOf(ctx).Part.
 func (m *Model) Answer(ctx context.Context, rows model.Rows, scores []float32, texts [][]byte) error {
 	n, width, words := rows.Len(), m.info.Scores(), m.info.Texts()
 	if err := m.server.fits(rows); err != nil {
@@ -347,7 +343,7 @@ func (m *Model) Answer(ctx context.Context, rows model.Rows, scores []float32, t
 		var failed *Error
 		switch {
 		case err == nil:
-			if hi-lo == most && m.full.Add(1)%64 == 0 { // rows may be smaller by now
+			if hi-lo == most && m.full.Add(1)%64 == 0 { // rows may be smaller now
 				most++
 				m.most.CompareAndSwap(int64(most-1), int64(most))
 			}
@@ -362,8 +358,8 @@ func (m *Model) Answer(ctx context.Context, rows model.Rows, scores []float32, t
 	return nil
 }
 
-// call asks about rows once, when it is its turn. The error is ctx's, where it was
-// cancelled, or wraps an *Error.
+// call sends rows once, after it got a slot. The error is ctx's if it was cancelled, or wraps an
+// *Error.
 func (m *Model) call(ctx context.Context, rows model.Rows, into model.Answer) error {
 	timeout := m.options.Timeout
 	if each := model.CallOf(ctx).Timeout; each > 0 {
@@ -387,7 +383,7 @@ func (m *Model) call(ctx context.Context, rows model.Rows, into model.Answer) er
 	return fmt.Errorf("%s: %w", m.options.URL, m.explain(calling, err))
 }
 
-// turn waits for a slot, unless the caller bounds the calls under way and the options
+// turn waits for a slot. It does not wait if the caller bounds the concurrent calls and the options
 // do not.
 func (m *Model) turn(ctx context.Context) error {
 	if m.unbounded(ctx) {
@@ -411,7 +407,7 @@ func (m *Model) unbounded(ctx context.Context) bool {
 	return m.callsMax == 0 && model.CallOf(ctx).OffLoop
 }
 
-// explain makes Late of whatever happened to a call whose time is over.
+// explain turns any error of a call past its deadline into Late.
 func (m *Model) explain(ctx context.Context, err error) error {
 	var failed *Error
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) && !(errors.As(err, &failed) && (failed.Fault == Malformed || failed.Fault == Late && errors.Is(err, context.DeadlineExceeded))) {

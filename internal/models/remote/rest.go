@@ -21,13 +21,13 @@ import (
 	"github.com/afterbay/afterbay/model"
 )
 
-// lengthHeader says where the JSON of a body ends and its binary tensors start.
+// lengthHeader has the length of the JSON of a body. The binary tensors follow it.
 const lengthHeader = "Inference-Header-Content-Length"
 
 // rest calls over HTTP, with binary tensors or JSON.
 type rest struct {
 	web
-	base string // up to the model and its version
+	base string // URL up to the model and its version
 	json bool
 }
 
@@ -50,7 +50,7 @@ type metadataJSON struct {
 	Outputs  []tensorJSON
 }
 
-// tensorJSON is a tensor in all places that have one.
+// tensorJSON is a tensor in any message.
 type tensorJSON struct {
 	Name       string          `json:"name"`
 	Datatype   string          `json:"datatype,omitempty"`
@@ -72,8 +72,7 @@ type responseJSON struct {
 	Outputs      []readJSON
 }
 
-// readJSON is a tensor whose values are in data or, as many bytes as said, behind
-// the JSON.
+// readJSON is a tensor with its values in data, or in the given number of bytes after the JSON.
 type readJSON struct {
 	Name       string
 	Datatype   string
@@ -185,8 +184,8 @@ func (r *rest) encode(q *oip.Request) ([]byte, int, error) {
 	return body, length, nil
 }
 
-// text returns the values of a tensor as a flat array of JSON. Numbers are the
-// shortest decimals that are them again.
+// text returns the values of a tensor as a flat array of JSON. Numbers are the shortest decimals
+// that parse to the same value.
 func text(t *oip.Tensor) (json.RawMessage, error) {
 	if t.Datatype == "BYTES" {
 		elements, err := t.Split()
@@ -230,7 +229,7 @@ func text(t *oip.Tensor) (json.RawMessage, error) {
 	return append(out, ']'), nil
 }
 
-// checkText returns why JSON cannot hold a row that its tensors can, or nil.
+// checkText returns nil if JSON can represent a row that the tensors can, else the reason.
 func checkText(l *oip.Layout, values []float64, bytes [][]byte) error {
 	for i, value := range values {
 		switch {
@@ -248,7 +247,7 @@ func checkText(l *oip.Layout, values []float64, bytes [][]byte) error {
 	return nil
 }
 
-// decode reads an answer, whose JSON ends after length bytes, if that is said.
+// decode reads an answer. If length is set, the JSON ends after that many bytes.
 func decode(body []byte, length string) (oip.Response, error) {
 	head, binaries, err := split(body, length)
 	if err != nil {
@@ -263,7 +262,7 @@ func decode(body []byte, length string) (oip.Response, error) {
 	return response, err
 }
 
-// split cuts a body into its JSON and what is behind it.
+// split cuts a body into its JSON and the bytes after it.
 func split(body []byte, length string) (head, binaries []byte, err error) {
 	if length == "" {
 		return body, nil, nil
@@ -304,8 +303,8 @@ func tensorsOf(list []readJSON, binaries []byte) ([]oip.Tensor, error) {
 	return tensors, nil
 }
 
-// appendTexts appends the texts of a list of JSON, nested by dimension or flat, as
-// BYTES has them. What is no text is left out, so that their number is wrong.
+// appendTexts appends the texts of a list of JSON, nested by dimension or flat, in the encoding of
+// BYTES. It omits elements that are not texts, so that the count is wrong and the caller notices.
 func appendTexts(raw []byte, value any, coded bool) []byte {
 	switch value := value.(type) {
 	case []any:
@@ -325,8 +324,7 @@ func appendTexts(raw []byte, value any, coded bool) []byte {
 	return raw
 }
 
-// fromText reads values as JSON has them, nested by dimension or flat, as FP32,
-// which is what scores are.
+// fromText reads values from JSON, nested by dimension or flat, as FP32, the type of scores.
 func fromText(t oip.Tensor, data json.RawMessage) (oip.Tensor, error) {
 	n, err := oip.Elements(t.Shape)
 	if err != nil {

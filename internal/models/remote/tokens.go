@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// tokens bounds a sum over calls under way. Who waits first goes first, so that a
-// large call is not passed for ever by small ones.
+// tokens bounds the sum of tokens over concurrent calls. Waiters are served in order, so that small
+// calls cannot starve a large one.
 type tokens struct {
 	most int
 
@@ -18,13 +18,13 @@ type tokens struct {
 
 type wait struct {
 	n     int
-	ready chan struct{} // closed when it has them
+	ready chan struct{} // closed when the waiter has its tokens
 }
 
 func newTokens(most int) *tokens { return &tokens{most: most, free: most} }
 
-// take waits for n, and returns what gives them back. A call that is larger than
-// all goes alone.
+// take waits for n tokens, and returns a function that returns them. A call with more tokens than
+// the limit runs alone.
 func (t *tokens) take(ctx context.Context, n int) (give func(), err error) {
 	w := &wait{min(n, t.most), make(chan struct{})}
 	give = func() {
@@ -46,10 +46,10 @@ func (t *tokens) take(ctx context.Context, n int) (give func(), err error) {
 	at := slices.Index(t.waiting, w)
 	if at >= 0 {
 		t.waiting = slices.Delete(t.waiting, at, at+1)
-		t.wake() // it may have kept others behind it
+		t.wake() // it may have blocked waiters behind it
 	}
 	t.mu.Unlock()
-	if at < 0 { // it got them meanwhile
+	if at < 0 { // it got its tokens meanwhile
 		give()
 	}
 	return nil, fault(Late, "%d tokens were under way: %w", t.most, ctx.Err())

@@ -16,12 +16,12 @@ import (
 )
 
 const (
-	metadataBytesMax = 4 << 20 // and of what a server says about an error
-	detailMax        = 500     // characters of the latter that are passed on
+	metadataBytesMax = 4 << 20 // also bounds the text of a server's error
+	detailMax        = 500     // characters of an error's text that are passed on
 	afterMax         = 24 * time.Hour
 )
 
-// web is a client of HTTP.
+// web is an HTTP client.
 type web struct {
 	client *http.Client
 	secret secret
@@ -33,9 +33,9 @@ func newWeb(o *Options) web {
 	return web{httpclient.NoRedirects(transport), newSecret(o)}
 }
 
-// newTransport returns a pool of connections. An idle one is given up before
-// servers do (uvicorn after 5 s), and one that is silent is asked for a sign of
-// life, since a host that vanished closes nothing.
+// newTransport returns a pool of connections. It closes an idle connection before servers do
+// (uvicorn after 5 s). It sends keepalives on a silent connection, because a host that vanished
+// closes nothing.
 func newTransport(o *Options) *http.Transport {
 	var config *tls.Config
 	if o.TLS != nil {
@@ -48,15 +48,15 @@ func newTransport(o *Options) *http.Transport {
 	}
 }
 
-// secret is a token, or the file that holds it.
+// secret is a token, or the file that contains it.
 type secret struct {
 	token, file string
-	name        string // of the header that it goes in, as it is; "" is Authorization
+	name        string // header for the bare token; "" means Authorization
 }
 
 func newSecret(o *Options) secret { return secret{o.Bearer, o.BearerFile, o.Header} }
 
-// header returns the header that has the token; "" is none.
+// header returns the header with the token; name is "" if there is no token.
 func (s *secret) header() (name, value string, err error) {
 	token, err := httpclient.Bearer(s.token, s.file)
 	switch {
@@ -73,7 +73,7 @@ func (s *secret) header() (name, value string, err error) {
 
 func (w *web) close() { w.client.CloseIdleConnections() }
 
-// do sends a request and returns the body of a good answer.
+// do sends a request and returns the body of a successful answer.
 func (w *web) do(request *http.Request, bytesMax int64) ([]byte, http.Header, error) {
 	response, err := w.send(request)
 	if err != nil {
@@ -84,7 +84,7 @@ func (w *web) do(request *http.Request, bytesMax int64) ([]byte, http.Header, er
 	return body, response.Header, err
 }
 
-// post sends JSON and returns the body of a good answer.
+// post sends JSON and returns the body of a successful answer.
 func (w *web) post(ctx context.Context, to string, body any, bytesMax int64) ([]byte, error) {
 	request, err := newPost(ctx, to, body)
 	if err != nil {
@@ -108,8 +108,8 @@ func newPost(ctx context.Context, to string, body any) (*http.Request, error) {
 	return request, nil
 }
 
-// reach asks whether a server is there and lets us in. That it does not know the
-// call says that it is there.
+// reach checks that a server can be reached and accepts the credentials. A server that does not
+// know the call can be reached.
 func (w *web) reach(ctx context.Context, method, to string) error {
 	known, err := w.knows(ctx, method, to)
 	var failed *Error
@@ -133,7 +133,7 @@ func (w *web) knows(ctx context.Context, method, to string) (known bool, err err
 	return !errors.As(err, &failed) || failed.status != http.StatusNotFound && failed.status != http.StatusMethodNotAllowed && failed.status != http.StatusNotImplemented, err
 }
 
-// send sends a request and returns a good answer, whose body is to be closed.
+// send sends a request and returns a successful answer. The caller must close its body.
 func (w *web) send(request *http.Request) (*http.Response, error) {
 	request.Header.Set("User-Agent", "afterbay")
 	name, token, err := w.secret.header()
@@ -155,8 +155,8 @@ func (w *web) send(request *http.Request) (*http.Response, error) {
 	return nil, statusFault(response.StatusCode, "HTTP status "+response.Status+": "+refusal(said), response.Header.Get("Retry-After"))
 }
 
-// refusal returns what a server says is wrong: {"error": "..."} of the Open
-// Inference Protocol, {"error": {"message": "..."}} of OpenAI, or the body.
+// refusal returns the server's error message: {"error": "..."} of the Open Inference Protocol,
+// {"error": {"message": "..."}} of OpenAI, or the body.
 func refusal(body []byte) string {
 	var said struct{ Error json.RawMessage }
 	var text string
@@ -185,11 +185,11 @@ func readAll(body io.Reader, max int64) ([]byte, error) {
 
 func unreachable(err error) error {
 	var op *net.OpError
-	return &Error{Fault: Unreachable, Err: httpclient.Bare(err), outage: errors.As(err, &op) && op.Op == "dial"} // the URL is said once
+	return &Error{Fault: Unreachable, Err: httpclient.Bare(err), outage: errors.As(err, &op) && op.Op == "dial"} // Bare removes the URL, which the message already has
 }
 
-// statusFault returns the error of a status of HTTP. after is what the server says
-// about the next call.
+// statusFault returns the error of an HTTP status. after is the server's value for the delay before
+// the next call.
 func statusFault(status int, detail, after string) error {
 	kind := Failed
 	switch status {
@@ -209,8 +209,8 @@ func statusFault(status int, detail, after string) error {
 		outage: status == http.StatusUnauthorized}
 }
 
-// brief is a server's text, on one line and without its middle if it is long:
-// what a trace says is at its end.
+// brief returns a server's text on one line. It cuts the middle of a long text, because the message
+// of a stack trace is at its end.
 func brief(text string) string {
 	text = strings.Join(strings.Fields(strings.ToValidUTF8(text, "\uFFFD")), " ")
 	if characters := []rune(text); len(characters) > detailMax {
