@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// cost is what calls took, by the number of their rows. Who owns it guards it.
+// cost estimates the duration of calls, by their number of rows. Its owner synchronises access.
 type cost struct {
-	buckets [24]struct { // of calls of up to 1, 2, 4 ... rows
+	buckets [24]struct { // for calls of up to 1, 2, 4 ... rows
 		known           bool
 		mean, deviation time.Duration
 	}
@@ -15,8 +15,8 @@ type cost struct {
 
 func bucketOf(rows int) int { return min(bits.Len(uint(max(rows, 1)-1)), 23) }
 
-// add notes a call. Newer ones count more: an eighth of the mean, a quarter of the
-// deviation, as TCP estimates how long an answer takes.
+// add records a call. Newer calls count more: an eighth of the mean, a quarter of the deviation, as
+// TCP estimates round-trip times.
 func (c *cost) add(rows int, took time.Duration) {
 	b := &c.buckets[bucketOf(rows)]
 	if !b.known {
@@ -28,7 +28,8 @@ func (c *cost) add(rows int, took time.Duration) {
 	b.deviation += (max(off, -off) - b.deviation) / 4
 }
 
-// of is how long a call of so many rows may well take; 0 where no call is known.
+// of returns an upper estimate for the duration of a call with this many rows; 0 if no call was
+// recorded.
 func (c *cost) of(rows int) time.Duration {
 	at := bucketOf(rows)
 	for i := at; i < len(c.buckets); i++ {

@@ -8,8 +8,7 @@ import (
 	"github.com/afterbay/afterbay/model"
 )
 
-// Counted is a model of which it is known what came of the rows that Gather asked it
-// for, wherever it is computed.
+// Counted is a model that counts the outcomes of the rows that Gather sent to it.
 type Counted struct {
 	model.Model
 	rows, refused, faults atomic.Uint64
@@ -17,20 +16,20 @@ type Counted struct {
 
 var _ model.Answerer = (*Counted)(nil)
 
-// Outcomes is what came of rows. One that is asked for again counts again.
+// Outcomes counts the outcomes of rows. A row that is sent again counts again.
 type Outcomes struct {
-	Rows    uint64 // asked for
-	Refused uint64 // of these, those over which the model failed, and not over others
-	Faults  uint64 // of these, those over which it failed whatever they were, or did not answer
+	Rows    uint64 // rows sent
+	Refused uint64 // of these, rows that the model failed on while others succeeded
+	Faults  uint64 // of these, rows that failed whatever they were, or got no answer
 }
 
-// Plus adds up what came of the rows of two models.
+// Plus returns the sum of two outcomes.
 func (o Outcomes) Plus(other Outcomes) Outcomes {
 	return Outcomes{o.Rows + other.Rows, o.Refused + other.Refused, o.Faults + other.Faults}
 }
 
-// CountedOf returns the Counted of a model, or of the one that it makes calls of; nil if
-// there is none.
+// CountedOf returns the Counted of a model, or of the model that it wraps. It returns nil if there
+// is no Counted.
 func CountedOf(m model.Model) *Counted {
 	if l, ok := m.(*Lists); ok {
 		m = l.Model
@@ -39,7 +38,7 @@ func CountedOf(m model.Model) *Counted {
 	return c
 }
 
-// Outcomes returns what came of the rows so far.
+// Outcomes returns the outcomes so far.
 func (c *Counted) Outcomes() Outcomes {
 	return Outcomes{c.rows.Load(), c.refused.Load(), c.faults.Load()}
 }
@@ -49,8 +48,8 @@ func (c *Counted) Answer(ctx context.Context, rows model.Rows, scores []float32,
 	return calling.Ask(ctx, c.Model, rows, scores, texts)
 }
 
-// add counts what came of rows of which these failed. Those whose content was not
-// there for the model are nobody's.
+// add counts the rows of a call, and those that failed. It counts no failure for a row without
+// content for the model.
 func (c *Counted) add(rows int, failed []Failed) {
 	c.rows.Add(uint64(rows))
 	for i := range failed {

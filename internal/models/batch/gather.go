@@ -1,5 +1,5 @@
-// Package batch turns rows into calls of a model: as many rows in a call as pay,
-// and no later than they are due.
+// Package batch groups rows into calls of a model. A call has as many rows as pay off, and starts
+// before they are due.
 package batch
 
 import (
@@ -13,55 +13,51 @@ import (
 	"github.com/afterbay/afterbay/model"
 )
 
-// Gather collects rows for calls of a model, and takes a call apart where it
-// fails. One goroutine owns it. Its memory is used again.
+// Gather collects rows for calls of a model, and splits a call that fails. It is not safe for
+// concurrent use. It reuses its memory.
 type Gather struct {
 	Rows   model.Rows
-	Scores []float32 // of the rows, one behind the other, after Run
-	Texts  [][]byte  // of the rows, likewise, where the model answers with some
+	Scores []float32 // of the rows, one after the other, after Run
+	Texts  [][]byte  // of the rows, in the same order, if the model answers with texts
 	Failed []Failed  // rows without scores, after Run
-	Calls  int       // that Run made
-	Called int       // rows of them
+	Calls  int       // calls that Run made
+	Called int       // rows of these calls
 
 	model   model.Model
 	outputs int
-	texts   int        // of a row
-	rows    model.Rows // as they are called
+	texts   int        // texts per row
+	rows    model.Rows // in the order of the calls
 	into    []float32  // their scores
 	said    [][]byte   // their texts
 	good    int        // rows with scores
-	down    error      // why the model is not called any more
+	down    error      // why no more calls are made
 	sorted  model.Rows // Rows by length
-	order   []int32    // the row of Rows that each of sorted is
+	order   []int32    // index in Rows of each row of sorted
 	scores  []float32  // of sorted
 	sayings [][]byte   // of sorted
 }
 
-// Failed is a row that the model has no scores for.
+// Failed is a row without scores, and its error.
 type Failed struct {
 	Row int
 	Err error
 }
 
-// Begin forgets the rows, and makes room for others of so many numbers and
-// texts each.
+// Begin removes the rows, and makes room for rows with width numbers and bytesWidth texts.
 func (g *Gather) Begin(width, bytesWidth int) {
-	clear(g.Rows.Bytes) // let go of what they point to
+	clear(g.Rows.Bytes) // releases the memory that they point to
 	clear(g.Texts)
 	g.Rows = model.Rows{Width: width, Values: g.Rows.Values[:0], BytesWidth: bytesWidth, Bytes: g.Rows.Bytes[:0]}
 	g.Failed, g.Calls, g.Called = g.Failed[:0], 0, 0
 }
 
-// Run scores the rows, outputs scores each, in calls of at most size rows. With
-// byLength rows of like length share calls, so that little of what a model pads
-// to the longest is wasted.
+// Run scores the rows, outputs scores each, in calls of at most size rows. With byLength, rows of
+// similar length share calls. This wastes little if a model pads to the longest.
 //
-// Where a call fails over its rows, as few more as possible find those that are
-// bad: one bad row among n costs log2(n)+1 calls more, or one more than that where
-// the model may be to blame. It is alone in Failed then, without its neighbours.
-// An error that says nothing about rows, model.BlameWay, is that of all rows
-// without scores, and the model is not called again. The error of Run is ctx's,
-// where it was cancelled.
+// If a call fails because of its rows, Run finds the bad rows with few further calls. One bad row
+// among n costs log2(n)+1 more calls, or one more than that if the model may be to blame. Only the
+// bad row is in Failed then. An error that says nothing about rows (model.BlameWay) applies to all
+// rows without scores, and ends the calls. The error of Run is ctx's, if it was cancelled.
 func (g *Gather) Run(ctx context.Context, m model.Model, outputs, size int, byLength bool) error {
 	n := g.Rows.Len()
 	g.model, g.outputs, g.good, g.down = m, outputs, 0, nil
@@ -99,13 +95,13 @@ func (g *Gather) Run(ctx context.Context, m model.Model, outputs, size int, byLe
 	return nil
 }
 
-// answers reports whether a model may have texts.
+// answers reports whether a model may return texts.
 func answers(m model.Model) bool {
 	_, ok := m.(model.Answerer)
 	return ok
 }
 
-// Answer returns what Run brought for a row, in the memory of g.
+// Answer returns the result of Run for a row. Its memory belongs to g.
 func (g *Gather) Answer(row int) model.Answer {
 	return model.Answer{
 		Scores: g.Scores[row*g.outputs : (row+1)*g.outputs : (row+1)*g.outputs],
@@ -113,7 +109,7 @@ func (g *Gather) Answer(row int) model.Answer {
 	}
 }
 
-// call scores the rows from lo to before hi.
+// call scores the rows [lo, hi).
 func (g *Gather) call(ctx context.Context, lo, hi int) error {
 	err := g.predict(ctx, lo, hi)
 	if err == nil {
@@ -122,8 +118,8 @@ func (g *Gather) call(ctx context.Context, lo, hi int) error {
 	if g.stopped(ctx) {
 		return g.giveUp(ctx, lo, hi, err)
 	}
-	// One bad row is the most likely case. Rows before at have scores, and the first
-	// bad one is before end.
+	// One bad row is the most likely case. Rows before at have scores, and the first bad row is
+	// before end.
 	at, end, inferred := lo, hi, false
 	for end-at > 1 {
 		middle := (at + end) / 2
@@ -136,8 +132,8 @@ func (g *Gather) call(ctx context.Context, lo, hi int) error {
 			end, err, inferred = middle, again, false
 		}
 	}
-	// What failed in a call whose other rows are good is bad, unless the model was
-	// out of order for a moment.
+	// If a call fails and all its other rows are good, the remaining row is bad, unless the model
+	// had a temporary fault.
 	if inferred && (end == hi || calling.BlameOf(err) == model.BlameModel) {
 		err = g.predict(ctx, at, end)
 	}
@@ -153,13 +149,13 @@ func (g *Gather) call(ctx context.Context, lo, hi int) error {
 	if err = g.predict(ctx, end, hi); err == nil {
 		return nil
 	}
-	if g.stopped(ctx) || g.good == 0 && calling.BlameOf(err) == model.BlameModel { // no row shows that it is about rows
+	if g.stopped(ctx) || g.good == 0 && calling.BlameOf(err) == model.BlameModel { // no row shows that the error is about rows
 		return g.giveUp(ctx, end, hi, err)
 	}
 	return g.halve(ctx, end, hi, err)
 }
 
-// halve scores rows whose call failed by halves, which is best where many are bad.
+// halve splits the rows of a failed call into halves, which is best if many are bad.
 func (g *Gather) halve(ctx context.Context, lo, hi int, err error) error {
 	if hi-lo == 1 {
 		g.fail(lo, hi, err)
@@ -183,7 +179,7 @@ func (g *Gather) halve(ctx context.Context, lo, hi int, err error) error {
 	return nil
 }
 
-// predict calls the model, unless a call said that it is of no use.
+// predict calls the model, unless an earlier call ended all calls.
 func (g *Gather) predict(ctx context.Context, lo, hi int) error {
 	if g.down != nil {
 		return g.down
@@ -211,12 +207,12 @@ func (g *Gather) predict(ctx context.Context, lo, hi int) error {
 	return err
 }
 
-// stopped reports whether no more calls are to be made.
+// stopped reports whether no more calls may be made.
 func (g *Gather) stopped(ctx context.Context) bool { return g.down != nil || canceled(ctx) }
 
 func canceled(ctx context.Context) bool { return errors.Is(ctx.Err(), context.Canceled) }
 
-// giveUp leaves rows without scores.
+// giveUp records rows as failed.
 func (g *Gather) giveUp(ctx context.Context, lo, hi int, err error) error {
 	if canceled(ctx) {
 		return ctx.Err()
@@ -234,7 +230,7 @@ func (g *Gather) fail(lo, hi int, err error) {
 	}
 }
 
-// sort puts the rows into sorted, the shortest texts first.
+// sort copies the rows to sorted, the shortest texts first.
 func (g *Gather) sort() {
 	n, r := g.Rows.Len(), &g.Rows
 	g.order = slices.Grow(g.order[:0], n)[:n]

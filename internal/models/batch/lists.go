@@ -13,16 +13,16 @@ import (
 	"github.com/afterbay/afterbay/model"
 )
 
-// Lists is a model whose rows are lists of rows of another model. A row is one text, which
-// AppendElement makes, and its answer another, which NextAnswer reads. If the other model
-// fails over a row, the error is that of the list and names the row.
+// Lists is a model whose rows are lists of rows of another model. A row is one text, built by
+// AppendElement. Its answer is one text, read by NextAnswer. If the other model fails on a row, the
+// whole list fails with an error that names the row.
 type Lists struct {
 	model.Model
 	Size     int  // most rows of a call of Model
-	ByLength bool // rows of like length share calls
-	Width    int  // numbers of a row
-	Texts    int  // texts of a row
-	Most     int  // rows of a list
+	ByLength bool // rows of similar length share calls
+	Width    int  // numbers per row
+	Texts    int  // texts per row
+	Most     int  // most rows per list
 
 	gathers sync.Pool // of *Gather
 }
@@ -41,7 +41,7 @@ func (l *Lists) Info() model.Info {
 	return info
 }
 
-// Of returns the same lists of rows of another model.
+// Of returns the same lists with another model for their rows.
 func (l *Lists) Of(m model.Model) *Lists {
 	return &Lists{Model: m, Size: l.Size, ByLength: l.ByLength, Width: l.Width, Texts: l.Texts, Most: l.Most}
 }
@@ -49,14 +49,13 @@ func (l *Lists) Of(m model.Model) *Lists {
 // Unwrap returns the model that scores the rows of the lists.
 func (l *Lists) Unwrap() model.Model { return l.Model }
 
-// Check implements model.Model: the rows of a list are checked when it is made.
+// Check implements model.Model. It accepts all lists: their rows are checked when a list is made.
 func (l *Lists) Check([]float64, [][]byte) error { return nil }
 
 // Predict implements model.Model.
 func (l *Lists) Predict(context.Context, model.Rows, []float32) error { return calling.ErrTexts }
 
-// AppendElement appends a row to the text of a list, with its place among the elements
-// that rows are of.
+// AppendElement appends a row to the text of a list, with the index of its element.
 func AppendElement(list []byte, place int, values []float64, texts [][]byte) []byte {
 	list = binary.AppendUvarint(list, uint64(place))
 	for _, v := range values {
@@ -72,12 +71,12 @@ func (l *Lists) Answer(ctx context.Context, rows model.Rows, _ []float32, answer
 		g = new(Gather)
 	}
 	defer func() {
-		g.Begin(0, 0) // let go of what it points to
+		g.Begin(0, 0) // releases the memory that it points to
 		l.gathers.Put(g)
 	}()
 	g.Begin(l.Width, l.Texts)
 	var places []int
-	ends := make([]int, rows.Len()) // of the rows of the lists
+	ends := make([]int, rows.Len()) // end of each list in the rows
 	for i := range ends {
 		for rest := rows.Bytes[i]; len(rest) > 0; {
 			place, err := 0, error(nil)
@@ -111,7 +110,8 @@ func (l *Lists) Answer(ctx context.Context, rows model.Rows, _ []float32, answer
 	return failed
 }
 
-// row reads the first row of a list into g, and returns its place and the rest of the list.
+// row reads the first row of a list into g. It returns the index of its element and the rest of the
+// list.
 func (l *Lists) row(g *Gather, list []byte) (place int, rest []byte, err error) {
 	at, n := binary.Uvarint(list)
 	if n <= 0 || len(list)-n < 8*l.Width {
@@ -135,8 +135,8 @@ func (l *Lists) row(g *Gather, list []byte) (place int, rest []byte, err error) 
 
 var errList = errors.New("a list of rows, or of their answers, cannot be read: only the engine makes it")
 
-// failedLists returns the errors of the lists that rows which failed are in. That of a list
-// is that of the first of its rows.
+// failedLists returns the errors of the lists with failed rows. The error of a list is that of its
+// first failed row.
 func failedLists(rows []Failed, places, ends []int) model.RowErrors {
 	first := make([]*Failed, len(ends))
 	for i := range rows {

@@ -12,48 +12,47 @@ import (
 	"github.com/afterbay/afterbay/model"
 )
 
-// Reason is why a batch is called.
+// Reason is why a batch starts.
 type Reason int
 
 // The reasons.
 const (
-	Full   Reason = iota // as many rows as a call takes
-	Idle                 // nothing more is on its way
-	Waited               // the first row has waited for as long as it may
-	Due                  // a deadline is as near as the call takes
+	Full   Reason = iota // the batch has the most rows of a call
+	Idle                 // no more rows are on their way
+	Waited               // the first row reached the longest wait
+	Due                  // a deadline is as near as the duration of the call
 	reasons
 )
 
 // String returns the reason as metrics name it.
 func (r Reason) String() string { return [...]string{"full", "idle", "waited", "due"}[r] }
 
-// Shared is a model whose callers share calls: rows of one caller wait for those
-// of others, unless
+// Shared is a model whose callers share calls. Rows of one caller wait for rows of others until one
+// of these holds:
 //
-//   - there are as many as a call takes,
-//   - nothing more is on its way: of the members every one waits, or, where the
-//     policy has no wait, a call may start,
-//   - the first of them has waited for as long as the policy says, or
-//   - a deadline is as near as calls of so many rows were measured to take.
+//   - there are as many rows as a call takes,
+//   - no more rows are on their way: every member waits, or, if the policy has no
+//     wait, a call may start,
+//   - the first row has waited for as long as the policy says, or
+//   - a deadline is as near as the measured duration of calls with this many rows.
 //
-// At most so many calls as NewShared was told run at a time. The rows of a caller
-// stay together. Where a call fails, Gather finds the bad rows, and their callers
-// get model.RowErrors.
+// NewShared sets how many calls may run concurrently. The rows of a caller stay together. If a call
+// fails, Gather finds the bad rows, and their callers get model.RowErrors.
 type Shared struct {
 	model.Model
 	policy  model.Policy
-	calls   int // that may run at a time
+	calls   int // most concurrent calls
 	outputs int
-	texts   int // that a row is answered with
+	texts   int // texts per row of an answer
 	flushed [reasons]atomic.Uint64
 	gathers sync.Pool // of *Gather
 
 	mu      sync.Mutex
 	members int
 	queue   []*request
-	rows    int // of the queue
-	running int // calls
-	blocked int // requests of the queue and of running calls
+	rows    int // in the queue
+	running int // calls in flight
+	blocked int // requests in the queue and in running calls
 	cost    cost
 	timer   *time.Timer // wakes the queue when it is due
 }
@@ -64,17 +63,17 @@ type request struct {
 	scores []float32
 	texts  [][]byte
 	since  time.Time
-	due    time.Time // zero is never
+	due    time.Time // zero means never
 
-	signal chan struct{} // of capacity 1: lead or err is set
-	lead   []*request    // a batch to call: its first request does
+	signal chan struct{} // of capacity 1: signals that lead or err is set
+	lead   []*request    // a batch to call: its first request makes the call
 	err    error
 }
 
 var _ model.Answerer = (*Shared)(nil)
 
-// NewShared returns a model whose callers share calls by a policy. At most so
-// many calls run at a time; 0 is one for each core.
+// NewShared returns a model whose callers share calls by a policy. At most calls calls run
+// concurrently; 0 means one per core.
 func NewShared(m model.Model, policy model.Policy, calls int) *Shared {
 	if policy.Size == 0 {
 		policy.Size = 64
@@ -89,18 +88,18 @@ func NewShared(m model.Model, policy model.Policy, calls int) *Shared {
 	return s
 }
 
-// Flushed returns how many batches were called for a reason.
+// Flushed returns how many batches started for a reason.
 func (s *Shared) Flushed(r Reason) uint64 { return s.flushed[r].Load() }
 
-// Enter makes the caller a member: one whose rows may be on their way as long as
-// it does not wait in Predict. It leaves by Leave.
+// Enter makes the caller a member. While a member does not wait in Predict, its rows may be on
+// their way. A member must call Leave.
 func (s *Shared) Enter() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.members++
 }
 
-// Leave is the end of Enter.
+// Leave ends the membership that Enter began.
 func (s *Shared) Leave() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -108,8 +107,8 @@ func (s *Shared) Leave() {
 	s.start()
 }
 
-// Predict implements model.Model. ctx's deadline is when scores are late; where
-// ctx ends before its rows are called, they are not.
+// Predict implements model.Model. ctx's deadline is the time when scores are late. If ctx ends
+// before the call of its rows starts, they are not sent.
 func (s *Shared) Predict(ctx context.Context, rows model.Rows, scores []float32) error {
 	if s.texts > 0 {
 		return calling.ErrTexts
@@ -117,7 +116,7 @@ func (s *Shared) Predict(ctx context.Context, rows model.Rows, scores []float32)
 	return s.Answer(ctx, rows, scores, nil)
 }
 
-// Answer implements model.Answerer, as Predict does model.Model.
+// Answer implements model.Answerer, as Predict implements model.Model.
 func (s *Shared) Answer(ctx context.Context, rows model.Rows, scores []float32, texts [][]byte) error {
 	if rows.Len() == 0 {
 		return ctx.Err()
@@ -141,12 +140,12 @@ func (s *Shared) Answer(ctx context.Context, rows model.Rows, scores []float32, 
 			if s.withdraw(r) {
 				return ctx.Err()
 			}
-			ctx = context.WithoutCancel(ctx) // its rows are being called
+			ctx = context.WithoutCancel(ctx) // the call of its rows has started
 		}
 	}
 }
 
-// withdraw takes a request out of the queue; false where it is there no more.
+// withdraw removes a request from the queue. It returns false if the request is no longer there.
 func (s *Shared) withdraw(r *request) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -166,8 +165,8 @@ func (s *Shared) tick() {
 	s.start()
 }
 
-// start hands the batches that are due to their first requests, and sets the timer
-// for the next.
+// start gives each batch that must start to its first request, and sets the timer for the next
+// batch.
 func (s *Shared) start() {
 	s.timer.Stop()
 	for len(s.queue) > 0 {
@@ -193,7 +192,8 @@ func (s *Shared) start() {
 	}
 }
 
-// judge says why the queue is to be called, or reasons and when it will be.
+// judge returns why the queue must be called now. If it need not, judge returns reasons and the
+// time when it must.
 func (s *Shared) judge(now time.Time) (Reason, time.Time) {
 	var at time.Time
 	earlier := func(t time.Time) {
@@ -203,7 +203,7 @@ func (s *Shared) judge(now time.Time) (Reason, time.Time) {
 	}
 	idle := s.members > 0 && s.blocked >= s.members || s.policy.Wait == 0
 	switch {
-	case s.running >= s.calls: // the end of one looks again
+	case s.running >= s.calls: // the end of a call checks again
 		return reasons, at
 	case s.rows >= s.policy.Size:
 		return Full, at
@@ -216,7 +216,7 @@ func (s *Shared) judge(now time.Time) (Reason, time.Time) {
 			earlier(r.due.Add(-took))
 		}
 	}
-	if !at.IsZero() && (!now.Before(at) || took == 0) { // or who knows when
+	if !at.IsZero() && (!now.Before(at) || took == 0) { // or the duration is unknown
 		return Due, at
 	}
 	if s.policy.Wait > 0 {
@@ -229,8 +229,8 @@ func (s *Shared) judge(now time.Time) (Reason, time.Time) {
 	return reasons, at
 }
 
-// call scores the rows of a batch and tells its requests. It runs in the goroutine
-// of the first of them.
+// call scores the rows of a batch and signals its requests. It runs in the goroutine of the first
+// request.
 func (s *Shared) call(ctx context.Context, batch []*request) {
 	if r := batch[0]; len(batch) == 1 && r.rows.Len() <= s.policy.Size {
 		start := time.Now()
@@ -263,11 +263,10 @@ func (s *Shared) call(ctx context.Context, batch []*request) {
 		row = next
 		r.signal <- struct{}{}
 	}
-	g.Begin(0, 0) // let go of what it points to
+	g.Begin(0, 0) // releases the memory that it points to
 }
 
-// failedOf returns the errors of the rows from lo to before hi, as a call of those
-// alone has them.
+// failedOf returns the errors of the rows [lo, hi), numbered as in a call of these rows alone.
 func failedOf(all []Failed, lo, hi int) error {
 	var failed model.RowErrors
 	away := 0
@@ -289,7 +288,7 @@ func failedOf(all []Failed, lo, hi int) error {
 	return failed
 }
 
-// called notes the end of a call, and what it took where it went well.
+// called records the end of a call, and its duration if it succeeded.
 func (s *Shared) called(batch []*request, rows int, took time.Duration, well bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -301,8 +300,8 @@ func (s *Shared) called(batch []*request, rows int, took time.Duration, well boo
 	s.start()
 }
 
-// latest returns a context that ends when all of a batch are late, if they ever
-// are: a request that is given up does not end the call of the others.
+// latest returns a context that ends at the latest deadline of a batch, if every request has one.
+// So a cancelled request does not end the call of the others.
 func latest(ctx context.Context, batch []*request) (context.Context, context.CancelFunc) {
 	var last time.Time
 	for _, r := range batch {

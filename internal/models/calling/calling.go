@@ -1,5 +1,5 @@
-// Package calling is what callers of models share: one call for scores and texts, and what an
-// error says of whose fault it is.
+// Package calling has what all callers of models share: one call for scores and texts, and the
+// interpretation of errors.
 package calling
 
 import (
@@ -10,7 +10,7 @@ import (
 	"github.com/afterbay/afterbay/model"
 )
 
-// Ask has a model answer rows: by Answer where it has texts, else by Predict.
+// Ask gets the answers of a model to rows: by Answer if it has texts, else by Predict.
 func Ask(ctx context.Context, m model.Model, rows model.Rows, scores []float32, texts [][]byte) error {
 	if len(texts) == 0 {
 		return m.Predict(ctx, rows, scores)
@@ -22,12 +22,11 @@ func Ask(ctx context.Context, m model.Model, rows model.Rows, scores []float32, 
 	return a.Answer(ctx, rows, scores, texts)
 }
 
-// ErrTexts says that a model whose outputs are texts was asked for scores alone, or
-// the other way round.
+// ErrTexts reports that scores alone were requested from a model with text outputs, or the reverse.
 var ErrTexts = errors.New("its outputs are not all scores: it has to be a model.Answerer")
 
-// ReadierOf returns what a model, or one that it wraps, implements Readier by; nil if
-// there is none. A model that wraps another has a method Unwrap.
+// ReadierOf returns the Readier of a model, or of a model that it wraps. It returns nil if neither
+// is a Readier. A model that wraps another has a method Unwrap.
 func ReadierOf(m model.Model) model.Readier {
 	for {
 		if r, ok := m.(model.Readier); ok {

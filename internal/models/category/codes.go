@@ -1,4 +1,5 @@
-// Package category turns the values of categorical inputs of models into the numbers that models take.
+// Package category turns the values of categorical inputs of models into the numbers that models
+// take.
 package category
 
 import (
@@ -36,8 +37,8 @@ func NewCodes(categories []string) *Codes {
 	return c
 }
 
-// Check returns an error if two categories are the same text or the same
-// number: an event could not name one of them.
+// Check returns an error if two categories are the same text or the same number, because an event
+// could not name one of them.
 func Check(categories []string) error {
 	texts, numbers := make(map[string]bool, len(categories)), map[float64]string{}
 	for _, name := range categories {
@@ -55,8 +56,7 @@ func Check(categories []string) error {
 	return nil
 }
 
-// numberOf returns the number that a category is, as JSON writes numbers. "007",
-// "nan" and "0x1f" are texts.
+// numberOf returns the number of a category in JSON's notation. "007", "nan" and "0x1f" are texts.
 func numberOf(category string) (number float64, ok bool) {
 	if category == "" || category[0] != '-' && (category[0] < '0' || category[0] > '9') || !json.Valid([]byte(category)) {
 		return 0, false

@@ -5,8 +5,8 @@ import (
 	"google.golang.org/grpc/mem"
 )
 
-// Codec gives gRPC messages as they are: a []byte to send, a *[]byte for what
-// comes. Other types panic.
+// Codec passes gRPC messages unchanged: it sends a []byte and receives into a *[]byte. It panics
+// for other types.
 type Codec struct{}
 
 var _ encoding.CodecV2 = Codec{}

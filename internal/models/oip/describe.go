@@ -11,8 +11,8 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 )
 
-// calls are the methods of the service: the first word of their messages. The last is
-// a stream in both directions.
+// calls are the methods of the service: the first word of their messages. The last is a
+// bidirectional stream.
 var calls = []struct{ name, in, out string }{
 	{"ServerLive", "ServerLiveRequest", "ServerLiveResponse"},
 	{"ServerReady", "ServerReadyRequest", "ServerReadyResponse"},
@@ -23,9 +23,9 @@ var calls = []struct{ name, in, out string }{
 	{"ModelStreamInfer", "ModelInferRequest", "ModelStreamInferResponse"},
 }
 
-// messages are those of the protocol, a line each: its name, and its fields by number
-// as type, or []type where it is repeated, {}type where it is a map from text, and
-// ?type where it is one of a choice.
+// messages are the messages of the protocol, one per line: its name, and its fields by number as
+// type. A field is []type if it is repeated, {}type if it is a map from text, and ?type if it is
+// one of a choice.
 const messages = `
 ServerLiveRequest
 ServerLiveResponse live=1:bool
@@ -91,7 +91,7 @@ func Describe() (*protoregistry.Files, error) {
 
 func typeName(message string) *string { return proto.String("." + protocolPackage + "." + message) }
 
-// addField adds a field as messages writes it.
+// addField adds a field in the notation of messages.
 func addField(to *descriptorpb.DescriptorProto, full, word string) error {
 	name, rest, _ := strings.Cut(word, "=")
 	number, kind, _ := strings.Cut(rest, ":")

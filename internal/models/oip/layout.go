@@ -10,15 +10,15 @@ import (
 	"github.com/afterbay/afterbay/model"
 )
 
-// Layout says which tensors carry the inputs of a model. It does not change and
-// may be shared.
+// Layout says which tensors carry the inputs of a model. It is immutable and safe for concurrent
+// use.
 type Layout struct {
 	slots             []slot
 	names             []string // of the columns of numbers, then of bytes
 	width, bytesWidth int
 }
 
-// slot is a tensor: the columns from, of numbers or of bytes, of each row.
+// slot is a tensor: its columns of numbers or of bytes in each row, beginning at from.
 type slot struct {
 	name, datatype string
 	shape          []int64 // of a row
@@ -26,8 +26,8 @@ type slot struct {
 	bytes          bool
 }
 
-// CheckInputs returns what is wrong with the inputs of a model: each has a name
-// of its own, a type and a shape of positive lengths.
+// CheckInputs returns the errors of a model's inputs: each must have a unique name, a type and a
+// shape of positive lengths.
 func CheckInputs(inputs []model.Input) error {
 	if len(inputs) == 0 {
 		return errors.New("no inputs: a row would be empty")
@@ -54,8 +54,8 @@ func CheckInputs(inputs []model.Input) error {
 	return nil
 }
 
-// CheckOutputs returns what is wrong with the outputs of a model: each has a
-// size and, where there are several, a name of its own.
+// CheckOutputs returns the errors of a model's outputs: each must have a size and, if there are
+// several, a unique name.
 func CheckOutputs(outputs []model.Output) error {
 	seen := map[string]bool{}
 	for i, out := range outputs {
@@ -74,7 +74,7 @@ func CheckOutputs(outputs []model.Output) error {
 	return nil
 }
 
-// add adds a tensor of its own for an input.
+// add adds a separate tensor for an input.
 func (l *Layout) add(in model.Input, datatype string, shape []int64) {
 	s := slot{name: in.Name, datatype: datatype, shape: shape, from: l.width, count: in.Size()}
 	if in.Type != model.Number {
@@ -86,7 +86,7 @@ func (l *Layout) add(in model.Input, datatype string, shape []int64) {
 	l.slots = append(l.slots, s)
 }
 
-// label fills in the names of columns.
+// label sets the names of columns.
 func (l *Layout) label(inputs []model.Input) {
 	for _, numbers := range []bool{true, false} {
 		for _, in := range inputs {
@@ -99,8 +99,8 @@ func (l *Layout) label(inputs []model.Input) {
 	}
 }
 
-// Packed returns a layout of one tensor of FP32 for all numbers, of a row's
-// length, and one for each other input. The inputs have passed CheckInputs.
+// Packed returns a layout with one FP32 tensor for all numbers of a row, and one tensor for each
+// other input. The inputs must have passed CheckInputs.
 func Packed(inputs []model.Input, name string) (*Layout, error) {
 	l := &Layout{}
 	if width := (model.Info{Inputs: inputs}).Width(); width > 0 {
@@ -120,8 +120,8 @@ func Packed(inputs []model.Input, name string) (*Layout, error) {
 	return l, nil
 }
 
-// Columns returns a layout of one tensor for each input: FP32 for numbers. The
-// inputs have passed CheckInputs. That of a single value has one dimension.
+// Columns returns a layout with one tensor for each input: FP32 for numbers. The inputs must have
+// passed CheckInputs. The tensor of a single value has one dimension.
 func Columns(inputs []model.Input) *Layout {
 	l := &Layout{}
 	for _, in := range inputs {
@@ -143,10 +143,9 @@ func lengths(in model.Input) []int64 {
 	return list
 }
 
-// Match returns the layout that a server's metadata asks for. Its tensors are
-// those of the inputs, by name, order, type and shape; or several numbers go into
-// its one tensor of numbers, which has none of their names. What differs is an
-// error that names it.
+// Match returns the layout that a server's metadata requires. Its tensors must equal the inputs by
+// name, order, type and shape. Alternatively, several numbers go into the server's only tensor of
+// numbers, if it has none of their names. The error names the difference.
 func Match(inputs []model.Input, tensors []Tensor) (*Layout, error) {
 	var numbers []model.Input
 	for _, in := range inputs {
@@ -205,8 +204,7 @@ func match(inputs []model.Input, tensors []Tensor) (*Layout, error) {
 	return l, nil
 }
 
-// rowShape returns what stands behind the rows in a shape of metadata, for size
-// values a row.
+// rowShape returns the dimensions after the rows in a shape of metadata, for size values per row.
 func rowShape(shape []int64, size int) ([]int64, error) {
 	if len(shape) == 0 || shape[0] != -1 {
 		return nil, fmt.Errorf("the server wants shape %v, whose first length is not -1, any number of rows", shape)
@@ -232,7 +230,7 @@ func rowShape(shape []int64, size int) ([]int64, error) {
 	return row, nil
 }
 
-// Fits returns what is wrong with a batch as a whole, or nil.
+// Fits returns an error if the batch as a whole does not fit, else nil.
 func (l *Layout) Fits(rows model.Rows) error {
 	n := rows.Len()
 	if rows.Width != l.width || rows.BytesWidth != l.bytesWidth || len(rows.Values) != n*l.width || len(rows.Bytes) != n*l.bytesWidth {
@@ -241,7 +239,7 @@ func (l *Layout) Fits(rows model.Rows) error {
 	return nil
 }
 
-// Check returns why the tensors cannot hold a row, or nil.
+// Check returns nil if the tensors can represent a row, else the reason.
 func (l *Layout) Check(values []float64, bytes [][]byte) error {
 	if len(values) != l.width || len(bytes) != l.bytesWidth {
 		return fmt.Errorf("a row of %d numbers and %d texts for a model of %d and %d", len(values), len(bytes), l.width, l.bytesWidth)
@@ -265,8 +263,7 @@ func (l *Layout) Check(values []float64, bytes [][]byte) error {
 	return nil
 }
 
-// Name returns the name of the input that a column of numbers, or of bytes,
-// belongs to.
+// Name returns the name of the input of a column of numbers, or of bytes.
 func (l *Layout) Name(column int, bytes bool) string {
 	if bytes {
 		column += l.width
@@ -274,8 +271,8 @@ func (l *Layout) Name(column int, bytes bool) string {
 	return l.names[column]
 }
 
-// Fill writes rows that passed Check to tensors, whose memory it takes where it
-// is enough, and returns them. They are valid until the next Fill.
+// Fill writes rows that passed Check to tensors and returns them. It reuses their memory if it
+// suffices. The result is valid until the next Fill.
 func (l *Layout) Fill(tensors []Tensor, rows model.Rows) []Tensor {
 	n := rows.Len()
 	if len(tensors) != len(l.slots) {

@@ -12,15 +12,14 @@ import (
 type Request struct {
 	Model, Version, ID string
 	Inputs             []Tensor
-	Outputs            []string // names of the outputs wanted; none is all
+	Outputs            []string // names of the wanted outputs; empty means all
 }
 
 // Response is a ModelInferResponse.
 type Response struct {
 	Model, Version, ID string
 
-	// Error is the parameter "error", by which a worker process says that it
-	// refuses a request.
+	// Error is the parameter "error". A worker process sets it when it refuses a request.
 	Error   string
 	Outputs []Tensor
 }
@@ -61,8 +60,8 @@ func ParseMetadataRequest(data []byte) (model, version string, err error) {
 	return string(names[0]), string(names[1]), err
 }
 
-// Append appends the message. It holds no field but strings, bytes and
-// messages, so that a reader of few lines can take it.
+// Append appends the message. It uses only strings, bytes and messages, so that a simple reader can
+// parse it.
 func (r *Request) Append(dst []byte) []byte {
 	dst = appendText(appendText(appendText(dst, 1, r.Model), 2, r.Version), 3, r.ID)
 	dst = appendHeads(dst, 5, r.Inputs)
@@ -72,7 +71,7 @@ func (r *Request) Append(dst []byte) []byte {
 	return appendContents(dst, 7, r.Inputs)
 }
 
-// Limits bound what a Request of a stranger may hold. The zero value has no bounds.
+// Limits bound an untrusted Request. The zero value has no bounds.
 type Limits struct {
 	Inputs, Outputs int
 	Grow            func(dst []byte, n int) ([]byte, error) // returns dst with room for n more bytes; nil allocates them
@@ -106,7 +105,7 @@ func ParseRequest(data []byte) (Request, error) { return ParseRequestWithin(data
 func ParseRequestWithin(data []byte, limits Limits) (Request, error) {
 	var r Request
 	var raws [][]byte
-	var model, version, id []byte // a field may be there many times: the last counts
+	var model, version, id []byte // a field may occur several times: the last counts
 	err := fields(data, func(number protowire.Number, value []byte, _ uint64) error {
 		switch number {
 		case 1:
@@ -220,8 +219,8 @@ func ParseMetadata(data []byte) (Metadata, error) {
 	return m, err
 }
 
-// fields calls each with the fields of a message, in order: value of those with
-// a length, bits of the others.
+// fields calls each with the fields of a message, in order: value for fields with a length, bits
+// for others.
 func fields(data []byte, each func(number protowire.Number, value []byte, bits uint64) error) error {
 	for len(data) > 0 {
 		number, kind, n := protowire.ConsumeTag(data)
@@ -307,8 +306,8 @@ func giveRaw(tensors []Tensor, raws [][]byte) error {
 
 const dimensionsMax = 16
 
-// appendTensor reads a tensor: name, type, shape and contents that are not raw,
-// of which it makes raw ones.
+// appendTensor reads a tensor: name, type, shape and contents. It converts contents that are not
+// raw to raw.
 func appendTensor(tensors *[]Tensor, data []byte, limits *Limits) error {
 	var t Tensor
 	var contents []byte
@@ -349,7 +348,7 @@ func appendTensor(tensors *[]Tensor, data []byte, limits *Limits) error {
 	return nil
 }
 
-// contentsOf is the field of InferTensorContents that holds a datatype.
+// contentsOf returns the field of InferTensorContents for a datatype.
 func contentsOf(datatype string) protowire.Number {
 	switch datatype {
 	case "BOOL":
@@ -372,7 +371,7 @@ func contentsOf(datatype string) protowire.Number {
 	return 0
 }
 
-// raw makes raw contents of InferTensorContents.
+// raw converts InferTensorContents to raw contents.
 func raw(datatype string, contents []byte, limits *Limits) ([]byte, error) {
 	field, size, out := contentsOf(datatype), Size(datatype), []byte(nil)
 	err := fields(contents, func(number protowire.Number, value []byte, bits uint64) error {
@@ -389,7 +388,7 @@ func raw(datatype string, contents []byte, limits *Limits) ([]byte, error) {
 			if out, err = limits.grow(out, size); err == nil {
 				out = appendBits(out, size, bits)
 			}
-		case number >= 6: // packed numbers of fixed length are raw
+		case number >= 6: // packed numbers of fixed length are already raw
 			if len(value)%size != 0 {
 				return errTruncated
 			}
@@ -423,8 +422,8 @@ func appendVarints(out, value []byte, size int, limits *Limits) ([]byte, error) 
 	return out, err
 }
 
-// appendBits appends the low bytes of bits. Negative numbers are sign-extended
-// to 64 bits by protobuf, so these are they.
+// appendBits appends the low bytes of bits. Protobuf sign-extends negative numbers to 64 bits, so
+// the low bytes are their value.
 func appendBits(dst []byte, size int, bits uint64) []byte {
 	switch size {
 	case 1:

@@ -1,6 +1,6 @@
-// Package oip writes and reads the messages of the Open Inference
-// Protocol that scoring needs, as protobuf and without generated code: what
-// worker processes, remote model servers and this module's own server speak.
+// Package oip writes and reads the messages of the Open Inference Protocol that scoring needs, as
+// protobuf without generated code. Worker processes, remote model servers and this module's own
+// server use the protocol.
 package oip
 
 import (
@@ -17,14 +17,14 @@ import (
 type Tensor struct {
 	Name     string
 	Datatype string  // FP32, INT64, BYTES and the like
-	Shape    []int64 // rows first; in metadata -1 is any length
+	Shape    []int64 // rows first; in metadata -1 means any length
 
-	// Raw is the elements, row by row, little-endian. An element of BYTES
-	// stands behind its length in 4 bytes. Metadata has none.
+	// Raw holds the elements, row by row, little-endian. An element of BYTES follows its length in
+	// 4 bytes. Metadata has no elements.
 	Raw []byte
 }
 
-// elementsMax bounds what a shape may claim.
+// elementsMax bounds the number of elements of a shape.
 const elementsMax = 1 << 31
 
 // Elements returns how many values a shape has. It fails for a negative length
@@ -42,8 +42,8 @@ func Elements(shape []int64) (int, error) {
 	return int(n), nil
 }
 
-// Size returns the bytes of an element: 0 for BYTES, whose elements differ, and
-// -1 for a datatype that the protocol does not have.
+// Size returns the bytes of an element: 0 for BYTES, because its elements differ in size, and -1
+// for a datatype that is not in the protocol.
 func Size(datatype string) int {
 	switch datatype {
 	case "BYTES":
@@ -60,8 +60,8 @@ func Size(datatype string) int {
 	return -1
 }
 
-// Floats writes the numbers of t to out, which must have room for exactly them.
-// What T cannot hold is rounded to the nearest.
+// Floats writes the numbers of t to out, which must have exactly their length. It rounds numbers to
+// the nearest T.
 func Floats[T float32 | float64](t *Tensor, out []T) error {
 	size := Size(t.Datatype)
 	if size <= 0 {
@@ -127,8 +127,8 @@ func half(bits uint16) float64 {
 	return sign * math.Ldexp(1024+fraction, exponent-25)
 }
 
-// CheckNumber returns why a tensor of the datatype cannot hold a number, or nil.
-// Only floating-point types hold NaN, which is a missing value.
+// CheckNumber returns nil if a tensor of the datatype can represent a number, else the reason. Only
+// floating-point types represent NaN, a missing value.
 func CheckNumber(datatype string, value float64) error {
 	low, high := 0.0, 0.0
 	switch datatype {
@@ -154,14 +154,14 @@ func CheckNumber(datatype string, value float64) error {
 		return fmt.Errorf("it is missing, which %s cannot say: give a number in its place", datatype)
 	case value != math.Trunc(value):
 		return fmt.Errorf("%g is no integer, as %s wants", value, datatype)
-	// In float64 the highest numbers of 64 bits round up to a power of two.
+	// In float64 the greatest numbers of 64 bits round up to a power of two.
 	case value < low || value > high || Size(datatype) == 8 && value == high:
 		return fmt.Errorf("%g is no %s", value, datatype)
 	}
 	return nil
 }
 
-// AppendNumber appends a number that CheckNumber let pass.
+// AppendNumber appends a number that passed CheckNumber.
 func AppendNumber(dst []byte, datatype string, value float64) []byte {
 	little := binary.LittleEndian
 	switch datatype {

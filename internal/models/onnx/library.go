@@ -19,19 +19,19 @@ import (
 	"github.com/afterbay/afterbay/internal/sys/replace"
 )
 
-// RuntimeVersion is the version of ONNX Runtime that Install obtains and that
-// sessions use if they are not told another library.
+// RuntimeVersion is the version of ONNX Runtime that Install downloads. Sessions use it unless
+// their options name another library.
 const RuntimeVersion = "1.31.1"
 
 const libraryBytesMax = 256 << 20
 
-// pinned is what is known of the library for a system.
+// pinned identifies the library for a system.
 type pinned struct {
 	library string // sha256 of the file
-	wheel   string // tag of the platform of the Python package that has it
+	wheel   string // platform tag of the Python package with the library
 }
 
-// pins are by GOOS and GOARCH; the digests are of the files in the wheels.
+// pins are keyed by GOOS and GOARCH; the digests are of the files in the wheels.
 var pins = map[string]pinned{
 	"linux/amd64":  {"fc44112fbe06d7d689c57e11d3862031f64711007e4ee020f8eed5185fd2c1d3", "manylinux_2_28_x86_64"},
 	"linux/arm64":  {"8aa3b76b28c778a2b1dd660d34161adb1d508c9ccd04ff9dc80e26eca5df8467", "manylinux_2_28_aarch64"},
@@ -54,8 +54,8 @@ func pinnedHere() (pinned, error) {
 	return p, nil
 }
 
-// Installed returns the path of the library of RuntimeVersion in the user's
-// cache. Whoever loads it checks its digest.
+// Installed returns the path of the library of RuntimeVersion in the user's cache. The code that
+// loads the library must check its digest.
 func Installed() (string, error) {
 	p, err := pinnedHere()
 	if err != nil {
@@ -71,7 +71,7 @@ func Installed() (string, error) {
 	return file, nil
 }
 
-// cached is where the library of a digest is kept.
+// cached returns the path in the cache for the library with a digest.
 func cached(digest string) (string, error) {
 	folder, err := os.UserCacheDir()
 	if err != nil {
@@ -80,20 +80,18 @@ func cached(digest string) (string, error) {
 	return filepath.Join(folder, "afterbay", "onnxruntime", digest, "libonnxruntime"), nil
 }
 
-// Source says where Install takes the library from: of the fields one at most is
-// set. The zero value asks pip for the wheel of RuntimeVersion.
+// Source says where Install gets the library. At most one of Wheel and Library is set. The zero
+// value gets the wheel of RuntimeVersion from pip.
 type Source struct {
 	Wheel   string // file of a Python package onnxruntime
 	Library string // file of the library itself
-	// Digest is the library's sha256, "" the one of RuntimeVersion, which is
-	// known.
+	// Digest is the library's sha256. "" means the known digest of RuntimeVersion.
 	Digest string
 }
 
-// Install puts the library of ONNX Runtime into the user's cache, if it has the
-// digest, and returns its path. What is there already is checked and kept. A
-// library of another digest than RuntimeVersion's has to be named in
-// SessionOptions.
+// Install puts the library of ONNX Runtime into the user's cache, if it has the digest, and returns
+// its path. If the cache already has the library, Install verifies and keeps it. A library with
+// another digest than that of RuntimeVersion must be named in SessionOptions.
 func Install(ctx context.Context, from Source) (string, error) {
 	if from.Wheel != "" && from.Library != "" {
 		return "", errors.New("install ONNX Runtime: from a wheel or from a library, not both")
@@ -143,7 +141,7 @@ func install(ctx context.Context, from Source) (string, error) {
 	return target, unpack(from.Wheel, target, digest)
 }
 
-// download has pip fetch the wheel, from wherever pip is told to look.
+// download fetches the wheel by pip, from the index that pip is configured with.
 func download(ctx context.Context, folder, platform string) (string, error) {
 	python, err := exec.LookPath("python3")
 	if err != nil {
@@ -161,7 +159,7 @@ func download(ctx context.Context, folder, platform string) (string, error) {
 	return wheels[0], nil
 }
 
-// unpack takes the library out of a wheel, which is a zip file.
+// unpack extracts the library from a wheel, which is a zip file.
 func unpack(wheel, target, digest string) error {
 	archive, err := zip.OpenReader(wheel)
 	if err != nil {
@@ -183,7 +181,7 @@ func unpack(wheel, target, digest string) error {
 	return fmt.Errorf("%s holds no onnxruntime/capi/libonnxruntime: name a wheel of the Python package onnxruntime", wheel)
 }
 
-// keep copies what has the digest to target: whole or not at all.
+// keep copies content with the digest to target. It writes target completely or not at all.
 func keep(from io.Reader, target, digest string) (err error) {
 	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
 		return err

@@ -10,7 +10,7 @@ import (
 
 func elementSize(datatype string) int { return wire.ElementSize(datatype) }
 
-// bounds are those of integers, as powers of two.
+// bounds returns the bounds of an integer type, as powers of two.
 func bounds(datatype string) (low, high float64) {
 	switch datatype {
 	case "BOOL":
@@ -22,7 +22,7 @@ func bounds(datatype string) (low, high float64) {
 	return 0, math.Ldexp(1, 8*elementSize(datatype))
 }
 
-// checkNumber says why a number that is finite cannot be an element, or nil.
+// checkNumber returns nil if a finite number can be an element, else the reason.
 func checkNumber(datatype string, value float64) error {
 	switch {
 	case datatype == "FP64":
@@ -39,7 +39,7 @@ func checkNumber(datatype string, value float64) error {
 	return nil
 }
 
-// appendNumber appends an element that checkNumber let pass.
+// appendNumber appends an element that passed checkNumber.
 func appendNumber(raw []byte, datatype string, value float64) []byte {
 	switch datatype {
 	case "FP32":
@@ -100,7 +100,7 @@ func half(word uint16) float64 {
 	return value
 }
 
-// finite says whether all elements are: those of a row that come as bytes.
+// finite reports whether all elements of a row given as bytes are finite.
 func finite(datatype string, raw []byte) bool {
 	switch datatype {
 	case "FP32", "FP64", "FP16":

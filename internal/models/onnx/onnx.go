@@ -1,7 +1,7 @@
-// Package onnx runs any model of ONNX by ONNX Runtime. The runtime is a library
-// of C++, so it is kept apart: in processes of their own, which afterbay-onnx is
-// the program of, each with a bound on its memory, and started again when they
-// die. Trees in ONNX need none of it: internal/models/tree reads them.
+// Package onnx runs any ONNX model by ONNX Runtime. The runtime is a library in C++, so it is
+// isolated in separate processes of the program afterbay-onnx. Each process has a memory limit, and
+// is restarted when it dies. Trees in ONNX do not need the runtime: internal/models/tree reads
+// them.
 package onnx
 
 import (
@@ -17,19 +17,16 @@ import (
 	"github.com/afterbay/afterbay/model"
 )
 
-// StateName is the name of the column and of the scores that a model with state
-// has last.
+// StateName is the name of the last column and of the last scores of a model with state.
 const StateName = "state"
 
-// Model is a model of ONNX whose rows are tensors. It is safe for concurrent
-// use.
+// Model is a model of ONNX with tensors as rows. It is safe for concurrent use.
 //
-// A model that keeps something for a key, a recurrent state or elements that it
-// carries from row to row, has one more column of bytes, the last: what the key's
-// row before left, and nil at its first. What a row leaves is the last scores of
-// it, as many as Info().State. So the state is nowhere but with the caller, who
-// has to score rows of one key one after the other, and a repeated call gives the
-// same.
+// A model may keep state per key: a recurrent state, or elements that it carries from row to row.
+// It then has one more column of bytes, the last: the state after the key's previous row, or nil at
+// its first. The last Info().State scores of a row are its new state. So only the caller has the
+// state. The caller must score the rows of one key one after the other, and a repeated call gives
+// the same result.
 type Model struct {
 	session   *Session
 	plan      *plan
@@ -38,7 +35,7 @@ type Model struct {
 
 var _ model.Model = (*Model)(nil)
 
-// Load reads a model from a file. The caller closes it.
+// Load reads a model from a file. The caller must close it.
 func Load(ctx context.Context, path string, options Options) (*Model, error) {
 	if err := options.Validate(); err != nil {
 		return nil, fmt.Errorf("load model %s: %w", path, err)
@@ -69,9 +66,9 @@ func (m *Model) Session() *Session { return m.session }
 // Info describes the model. Its slices are shared: do not change them.
 func (m *Model) Info() model.Info { return m.plan.info }
 
-// Check returns why a row cannot be scored, or nil: a missing value where none
-// may be, an infinity, what is no integer for a tensor of integers, bytes that
-// are no row of their tensor, too many bytes.
+// Check returns nil if a row can be scored, else the reason. The reasons are a missing value where
+// none is allowed, an infinity, a non-integer for a tensor of integers, bytes that do not match a
+// row of their tensor, and too many bytes.
 func (m *Model) Check(values []float64, columns [][]byte) error {
 	p := m.plan
 	if len(values) != p.width || len(columns) != p.bytesWidth {
@@ -154,10 +151,10 @@ func (f *feed) checkRaw(value []byte) error {
 	return nil
 }
 
-// span is the rows of a call, from lo to before hi.
+// span is the rows [lo, hi) of a call.
 type span struct{ lo, hi int }
 
-// spans cuts rows into calls: rows of a call have the same shape.
+// spans splits rows into calls: all rows of a call have the same shape.
 func (p *plan) spans(rows model.Rows) []span {
 	n := rows.Len()
 	list := make([]span, 0, (n+p.batch-1)/p.batch)
@@ -186,9 +183,8 @@ func (f *feed) bytes(rows model.Rows, row int) []byte {
 	return rows.Bytes[row*rows.BytesWidth+f.column]
 }
 
-// Predict writes the scores of the outputs, one after the other, and then the
-// state. When ctx ends it returns after the calls that are under way, which
-// take the session's timeout at most.
+// Predict writes the scores of the outputs, one after the other, and then the state. When ctx ends,
+// it returns after the calls in flight, which take at most the session's timeout.
 func (m *Model) Predict(ctx context.Context, rows model.Rows, scores []float32) error {
 	p, n := m.plan, rows.Len()
 	if rows.Width != p.width || rows.BytesWidth != p.bytesWidth || len(rows.Values) != n*p.width || len(rows.Bytes) != n*p.bytesWidth {
@@ -234,8 +230,8 @@ func (m *Model) predict(ctx context.Context, rows model.Rows, spans []span, scor
 	return nil
 }
 
-// CountTokens returns how many tokens of a text the model sees, those that it adds included:
-// 0 for a model without texts as tokens. It may be called from several goroutines.
+// CountTokens returns how many tokens of a text the model sees, including those that it adds. It
+// returns 0 for a model that does not take texts as tokens. It is safe for concurrent use.
 func (m *Model) CountTokens(text []byte) (n int) {
 	for i := range m.plan.feeds {
 		if f := &m.plan.feeds[i]; f.Tokens != nil {

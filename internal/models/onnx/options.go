@@ -15,79 +15,76 @@ type InputKind string
 const (
 	// Numbers takes as many numbers as a row of the tensor has elements.
 	Numbers InputKind = "numbers"
-	// Raw takes bytes: the elements of a row of the tensor as they are,
-	// little-endian. One length of its shape may be open, which the count of
-	// bytes then decides.
+	// Raw takes bytes: the elements of a row of the tensor, little-endian. One length of its shape
+	// may be open; the number of bytes then decides it.
 	Raw InputKind = "raw"
 	// Text takes a text for a tensor of strings, one for each row.
 	Text InputKind = "text"
-	// TokenIDs takes a text and gives the ids of its word pieces, a mask, and
-	// types of zeros, to up to three inputs of the graph.
+	// TokenIDs takes a text. It gives the ids of its word pieces, a mask, and types of zeros, to up
+	// to three inputs of the graph.
 	TokenIDs InputKind = "tokens"
-	// Constant takes nothing: the tensor is always the same, scalars included.
+	// Constant takes no column: the tensor is always the same. It may be a scalar.
 	Constant InputKind = "constant"
 )
 
-// Input says what becomes of one input of a graph.
+// Input says how one input of a graph is filled.
 type Input struct {
-	Name string    // in the graph; of TokenIDs the name of the column
-	Kind InputKind // "" is Text for tensors of strings, Raw where Carry is set or a length is open, else Numbers
-	// Shape is that of a row's value, where the graph leaves it open. -1 leaves a
+	Name string    // in the graph; for TokenIDs the name of the column
+	Kind InputKind // "" means Text for tensors of strings, Raw if Carry is set or a length is open, else Numbers
+	// Shape is the shape of a row's value, for lengths that the graph leaves open. -1 leaves a
 	// length of Raw open.
 	Shape []int
-	// Missing lets missing numbers through, as NaN, to models that know what
-	// to make of it.
+	// Missing passes missing numbers as NaN, for models that handle NaN.
 	Missing bool
-	// Carry is how many elements of a row are the last ones of the key's row
-	// before, in front of those that the row itself brings; zeros at the first.
-	// It wants Raw and FP32.
+	// Carry is how many elements of a row come from the end of the key's previous row. They precede
+	// the elements of the row itself, and are zeros for the first row. It requires Raw and FP32.
 	Carry int
-	// Constant is the elements of a constant.
+	// Constant holds the elements of a constant.
 	Constant []float64
-	Tokens   *Tokens // of TokenIDs
+	Tokens   *Tokens // for TokenIDs
 }
 
 // Tokens says how texts become token ids.
 type Tokens struct {
 	Tokenizer *wordpiece.Tokenizer
-	Max       int // tokens of a text, beyond which its end is cut off; 0 is 256, 8192 is the limit
-	// IDs, Mask and Types are inputs of the graph. "" are input_ids,
-	// attention_mask and token_type_ids, the last two where the graph has them.
+	Max       int // most tokens of a text, the rest is cut off; 0 is 256, 8192 is the limit
+	// IDs, Mask and Types are inputs of the graph. "" means input_ids, attention_mask and
+	// token_type_ids; the last two apply only if the graph has them.
 	IDs, Mask, Types string
 }
 
-// Output is an output of the graph whose numbers are scores.
+// Output is an output of the graph with scores.
 type Output struct {
 	Name string // in the graph
-	As   string // name of the scores; "" is Name
-	Size int    // scores of a row; 0 is what the graph says
-	// Pool makes one vector of those of a row's tokens, a tensor of [rows,
-	// tokens, size]: "mean" of the tokens that the text has, or "first".
+	As   string // name of the scores; "" means Name
+	Size int    // scores per row; 0 takes the size from the graph
+	// Pool reduces the vectors of a row's tokens, a tensor of [rows, tokens, size], to one vector:
+	// "mean" over the tokens of the text, or "first".
 	Pool string
-	// Normalize makes the scores of a row a vector of length 1.
+	// Normalize scales the scores of a row to a vector of length 1.
 	Normalize bool
 }
 
-// State is what a model wants to have for the next row of the same key: an
-// output of the graph that becomes an input, in zeros at first.
+// State is a state that a model carries to the next row of the same key: an output of the graph
+// that becomes an input. It is zeros at first.
 type State struct {
 	Input, Output string
-	// Shape is that of the tensor with -1 for the rows of a call, which need
-	// not come first; nil is the graph's, if only that length is open.
+	// Shape is the shape of the tensor, with -1 for the rows of a call, in any position. nil takes
+	// the shape of the graph, if only that length is open.
 	Shape []int
 }
 
-// Options say how rows become tensors, and tensors scores. The zero value takes
-// the inputs and outputs of the graph in their order.
+// Options say how rows become tensors, and tensors scores. The zero value takes the inputs and
+// outputs of the graph in their order.
 type Options struct {
 	Session SessionOptions
-	Inputs  []Input // in the order of the columns; nil is all of the graph that States do not name
+	Inputs  []Input // in the order of the columns; nil means all inputs of the graph that States do not name
 	Outputs []Output
 	States  []State
-	// Batch is how many rows make a call at most; 0 is 1. The results of ONNX
-	// Runtime differ in their last bits with the rows that are computed together
-	// (of models with dynamic quantization by much more), so with more than 1 a
-	// model is as good as its golden vectors, shuffled and padded, show.
+	// Batch is the most rows per call; 0 is 1. The results of ONNX Runtime depend in their last
+	// bits on the rows that are computed together. For models with dynamic quantization the
+	// difference is much larger. So with more than 1, test the model with golden vectors, shuffled
+	// and padded.
 	Batch int
 }
 
@@ -99,8 +96,8 @@ const (
 	stateMax     = 1 << 20 // numbers
 )
 
-// digest returns the digest of a model from that of its file. A model with tokenizers has
-// that of the digests of all its files.
+// digest returns the digest of a model from that of its file. For a model with tokenizers it is the
+// digest of the digests of all its files.
 func (o Options) digest(file string) string {
 	files := file
 	for i := range o.Inputs {
@@ -114,8 +111,7 @@ func (o Options) digest(file string) string {
 	return fmt.Sprintf("%x", sha256.Sum256([]byte(files)))
 }
 
-// Validate returns what is wrong with the options whatever the graph is, all of
-// it, or nil.
+// Validate returns all errors of the options that do not depend on the graph, or nil.
 func (o Options) Validate() error {
 	list := []error{o.Session.Validate()}
 	wrong := func(is bool, format string, arguments ...any) {

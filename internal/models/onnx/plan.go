@@ -9,35 +9,35 @@ import (
 	"github.com/afterbay/afterbay/model"
 )
 
-// plan says which columns of rows go where, and where scores come from.
+// plan maps columns of rows to tensors, and tensors to scores.
 type plan struct {
 	feeds   []feed
 	states  []stateful
 	outputs []output
-	names   []string // outputs that are asked for: scores, then states
+	names   []string // requested outputs: scores, then states
 
 	info              model.Info
 	width, bytesWidth int
-	scores            int // of a row, with its state
-	state             int // numbers of a row's state, which stand last in the scores
+	scores            int // scores of a row, with its state
+	state             int // numbers of a row's state, which are the last scores
 	batch             int
-	rowBytes          int64 // of tensors, at most
-	fixedBytes        int64 // of the tensors of a row whose length is known
-	tokens            bool  // a text is split
+	rowBytes          int64 // most bytes of a row's tensors
+	fixedBytes        int64 // bytes of a row's tensors with a known length
+	tokens            bool  // a text is split into tokens
 }
 
-// feed fills a tensor, those of tokens up to three.
+// feed fills one tensor, or up to three for tokens.
 type feed struct {
 	Input
-	tensor         Tensor  // as in the graph; Raw is a constant's elements
+	tensor         Tensor  // as in the graph; Raw has the elements of a constant
 	shape          []int64 // without rows; -1 is open
-	element        int     // bytes; 0 of strings
-	size           int     // elements of a row; where one length is open, of the others
+	element        int     // bytes per element; 0 for strings
+	size           int     // elements per row; if one length is open, the product of the others
 	open           bool
-	column, at     int // of numbers or bytes; of what it carries, in the state
+	column, at     int // column of numbers or bytes; position of the carried elements in the state
 	mask, types    Tensor
 	tokensMax      int
-	tokensConstant bool // the graph wants so many
+	tokensConstant bool // number of tokens that the graph requires
 }
 
 // stateful is a state: a tensor of outer * rows * inner numbers.
@@ -47,7 +47,7 @@ type stateful struct {
 	outer, inner, at int
 }
 
-// output is where an output's scores of a row stand.
+// output says where an output's scores of a row are.
 type output struct {
 	Output
 	at int
@@ -140,7 +140,7 @@ func (p *plan) addState(g Graph, state State) error {
 	return nil
 }
 
-// bounded multiplies what is not negative or too large, or returns -1.
+// bounded multiplies n by length. It returns -1 if length is negative or the product is too large.
 func bounded(n int, length int64) int {
 	if n < 0 || length < 0 || length > scoresMax || int64(n)*length > 1<<31 {
 		return -1
@@ -148,7 +148,7 @@ func bounded(n int, length int64) int {
 	return n * int(length)
 }
 
-// agree returns a shape where what the graph leaves open is as wanted.
+// agree returns the graph's shape with its open lengths taken from want.
 func agree(graph []int64, want []int) ([]int64, error) {
 	if len(graph) != len(want) {
 		return nil, fmt.Errorf("the shape %d has %d lengths, in the graph %d", want, len(want), len(graph))
@@ -208,7 +208,7 @@ func (p *plan) addInput(g Graph, in Input, used map[string]bool) error {
 	return nil
 }
 
-// shapeOf fills in the shape of a row.
+// shapeOf sets the shape of a row.
 func (p *plan) shapeOf(f *feed, graph []int64) error {
 	if len(graph) == 0 {
 		return fmt.Errorf("it is a scalar, which has no rows: make it a %s", Constant)
@@ -281,7 +281,7 @@ func (p *plan) addConstant(f feed) error {
 	}
 	n := 1
 	for i, length := range f.tensor.Shape {
-		if length < 0 && len(f.tensor.Shape) == 1 { // as many as there are
+		if length < 0 && len(f.tensor.Shape) == 1 { // the length of the constant
 			f.tensor.Shape = []int64{int64(len(f.Constant))}
 			length = f.tensor.Shape[i]
 		}
@@ -382,8 +382,7 @@ func (p *plan) addOutputs(g Graph, o Options) error {
 	return nil
 }
 
-// sizeOf returns how many scores a row has, by what the graph says of the
-// output's shape.
+// sizeOf returns how many scores a row has, from the shape of the output in the graph.
 func (out *Output) sizeOf(graph []int64) (int, error) {
 	n, row := 1, []int64(nil)
 	if len(graph) > 0 {

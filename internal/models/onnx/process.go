@@ -22,8 +22,7 @@ const (
 	graphBytesMax = 16 << 20
 )
 
-// deathError says that the process that was asked is gone, or of no use; a new
-// one may answer.
+// deathError reports that the worker process died or is unusable. A new one may answer.
 type deathError struct{ err error }
 
 func (e *deathError) Error() string { return "the process of ONNX Runtime " + e.err.Error() }
@@ -31,7 +30,7 @@ func (e *deathError) Unwrap() error { return e.err }
 
 var errLate = errors.New("gave no answer in time and was ended")
 
-// process is a running worker. One goroutine uses it.
+// process is a running worker. It is not safe for concurrent use.
 type process struct {
 	graph      wire.Graph
 	command    *exec.Cmd
@@ -39,8 +38,8 @@ type process struct {
 	out        io.Reader
 	complaints *tail
 	timeout    time.Duration
-	late       atomic.Bool // it was ended for its silence
-	bytesMax   int64       // of an answer
+	late       atomic.Bool // it was killed because it did not answer in time
+	bytesMax   int64       // most bytes of an answer
 	request    []byte
 	answer     []byte
 }
@@ -65,8 +64,8 @@ func (t *tail) text() string {
 	return strings.TrimSpace(string(t.kept))
 }
 
-// start starts a worker and waits until it has described its model. It is
-// killed when ctx ends.
+// start starts a worker and waits until it has described its model. The worker is killed when ctx
+// ends.
 func start(ctx context.Context, name string, arguments []string, timeout, startTimeout time.Duration, bytesMax int64) (*process, error) {
 	p := &process{command: exec.CommandContext(ctx, name, arguments...), complaints: &tail{}, timeout: timeout, bytesMax: bytesMax}
 	p.command.Env = environment()
@@ -99,9 +98,9 @@ func start(ctx context.Context, name string, arguments []string, timeout, startT
 	return p, nil
 }
 
-// environment is what a worker needs of the environment, which may hold secrets
-// that are none of its business. With one processor of Go nothing of its runtime
-// stays awake while ONNX Runtime computes, which else costs 5 to 10 percent.
+// environment returns the variables that a worker needs. The environment may hold secrets, which a
+// worker must not see. Go runs on one processor in the worker: otherwise its runtime stays active
+// while ONNX Runtime computes, which costs 5 to 10 percent.
 func environment() []string {
 	list := []string{"GOMAXPROCS=1"}
 	for _, name := range []string{"PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "HOME", "TMPDIR", "LANG"} {
@@ -112,17 +111,17 @@ func environment() []string {
 	return list
 }
 
-// watch ends the process after a time without an answer.
+// watch kills the process if it does not answer within the timeout.
 func (p *process) watch(timeout time.Duration) *time.Timer {
 	return time.AfterFunc(timeout, func() {
 		p.late.Store(true)
-		_ = p.command.Process.Kill() // a process that is gone needs no end
+		_ = p.command.Process.Kill() // fails only if the process is already gone
 	})
 }
 
-// death says why reading or writing came to an end. It waits for the process.
+// death returns why reading or writing failed. It waits for the process.
 func (p *process) death(err error) error {
-	_ = p.command.Process.Kill() // as above; after a broken message it is still there
+	_ = p.command.Process.Kill() // as above; after a broken message the process still runs
 	waited := p.command.Wait()
 	if p.late.Load() {
 		return &deathError{errLate}
@@ -138,22 +137,22 @@ func (p *process) death(err error) error {
 
 // end ends the process and waits for it.
 func (p *process) end() {
-	_ = p.in.Close()             // the process ends with it; if not, it is killed
+	_ = p.in.Close()             // this ends the process; if not, Kill does
 	_ = p.command.Process.Kill() // as above
 	_ = p.command.Wait()         // as above; death may have waited
 }
 
-// calls is work for a process: n calls whose requests are encoded and whose
-// answers are decoded in order. Up to two are under way: a call is encoded while
-// the one before is computed. Answers are valid during decode.
+// calls is work for a process: n calls, with requests encoded and answers decoded in order. Up to
+// two calls are in flight: the next one is encoded while one is computed. Answers are valid during
+// decode.
 type calls struct {
 	n      int
 	encode func(call int, frame []byte) ([]byte, error)
 	decode func(call int, answer []wire.Tensor) error
 }
 
-// run makes the calls from next on, and returns the first that has no answer
-// yet. An error that is no *deathError leaves the process ready for others.
+// run makes the calls from next on. It returns the index of the first call without an answer. After
+// an error other than *deathError, the process is ready for further calls.
 func (p *process) run(ctx context.Context, c calls, next int) (int, error) {
 	var stop error
 	timer := p.watch(p.timeout)
@@ -185,7 +184,7 @@ func (p *process) run(ctx context.Context, c calls, next int) (int, error) {
 		timer.Reset(p.timeout)
 		p.answer = frame
 		if stop != nil {
-			continue // nobody waits for it
+			continue // its caller has given up
 		}
 		answer, err := wire.ParseAnswer(frame)
 		if err == nil {
@@ -195,18 +194,18 @@ func (p *process) run(ctx context.Context, c calls, next int) (int, error) {
 	}
 }
 
-// slot is room for one process, which it starts again when it died.
+// slot holds one process, and restarts it when it died.
 type slot struct {
 	launch   func() (*process, error)
-	patience time.Duration   // for how long a call waits for one
-	closed   <-chan struct{} // no process is started any more
+	patience time.Duration   // how long a call waits for a process
+	closed   <-chan struct{} // closed when no more processes may start
 	process  *process
-	wait     time.Duration // before the next start
-	notYet   time.Time     // before which none is started
+	wait     time.Duration // delay before the next start
+	notYet   time.Time     // earliest time of the next start
 }
 
-// work makes calls. A call that a process died in is made once more, by another
-// one: a model keeps nothing, so that a repeated call is no other call.
+// work makes calls. If the process dies during a call, work repeats the call once in another
+// process. This is safe because a model keeps no state.
 func (s *slot) work(ctx context.Context, c calls) error {
 	repeated := -1
 	for next := 0; next < c.n; {
@@ -235,8 +234,8 @@ func (s *slot) work(ctx context.Context, c calls) error {
 	return nil
 }
 
-// revive starts a process if there is none, and again where that fails: that none
-// can be started for a while (no memory, a file being replaced) is no call's fault.
+// revive starts a process if there is none. It retries for a while, because a failed start (no
+// memory, a file being replaced) is not the fault of a call.
 func (s *slot) revive(ctx context.Context) error {
 	until := time.Now().Add(s.patience)
 	for {
@@ -249,8 +248,7 @@ func (s *slot) revive(ctx context.Context) error {
 
 var errClosed = errors.New("the model is closed")
 
-// ready starts a process if there is none, not sooner after deaths than wait
-// says.
+// ready starts a process if there is none. After deaths it waits for the delay in wait first.
 func (s *slot) ready(ctx context.Context) error {
 	if s.process != nil {
 		return nil

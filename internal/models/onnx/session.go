@@ -22,50 +22,47 @@ import (
 	"github.com/afterbay/afterbay/internal/models/onnx/internal/wire"
 )
 
-// WorkerName is the name of the program that holds ONNX Runtime.
+// WorkerName is the name of the program that contains ONNX Runtime.
 const WorkerName = "afterbay-onnx"
 
-// Tensor is elements of one type in a shape, as the graphs of models take and
-// return them. Its Datatype is one of the Open Inference Protocol.
+// Tensor is elements of one type in a shape, the input and output of a model's graph. Its Datatype
+// is one of the Open Inference Protocol.
 type Tensor = wire.Tensor
 
-// Graph describes the inputs and outputs of a model, in its order. A length of
-// -1 is any; what has no datatype is no tensor.
+// Graph describes the inputs and outputs of a model, in its order. A length of -1 means any length.
+// An entry without datatype is not a tensor.
 type Graph = wire.Graph
 
-// SessionOptions say how a model is run. The zero value is right for most.
+// SessionOptions say how a model runs. The zero value suits most models.
 type SessionOptions struct {
-	// Worker is the program that holds ONNX Runtime. "" is afterbay-onnx beside
-	// the running program or, where it is not there, in PATH.
+	// Worker is the program that contains ONNX Runtime. "" means afterbay-onnx in the folder of the
+	// running program or, if it is not there, in PATH.
 	Worker string
-	// Library is the file of ONNX Runtime, "" the one that Install put into the
-	// cache.
+	// Library is the file of ONNX Runtime. "" means the one that Install put into the cache.
 	Library string
-	// LibraryDigest is the library's sha256 as 64 hex digits, "" the digest of
-	// the version that this package knows.
+	// LibraryDigest is the library's sha256 as 64 hex digits. "" means the digest of the version
+	// that this package knows.
 	LibraryDigest string
-	// Digest is the sha256 that the model's file must have; "" is any.
+	// Digest is the required sha256 of the model's file; "" accepts any.
 	Digest string
-	// Processes is how many calls are computed at the same time, each by a
-	// process with the model in memory of its own. 0 is one for each processor
-	// but one, at most 4; 64 is the limit.
+	// Processes is the number of concurrent calls. Each runs in a process with its own copy of the
+	// model. 0 means one for each processor but one, at most 4; 64 is the limit.
 	Processes int
 	// Threads is how many threads compute a call; 0 is 1. 256 is the limit.
 	Threads int
-	// TensorBytes limits what the tensors of a call take, and what those of its
-	// answer take; 0 is 64 MiB, 1 GiB is the limit.
+	// TensorBytes limits the size of a call's tensors, and that of its answer's tensors; 0 is 64
+	// MiB, 1 GiB is the limit.
 	TensorBytes int64
 	// MemoryBytes limits the memory of each process, on Linux; 0 is 2 GiB.
 	MemoryBytes int64
-	// Timeout is the longest that a call may take, after which its process is
-	// ended; 0 is 30 s.
+	// Timeout is the longest duration of a call; after it the process is killed. 0 is 30 s.
 	Timeout time.Duration
-	// StartTimeout is the longest that reading the model may take, and for about
-	// how long a call waits for a process where none can be started; 0 is 60 s.
+	// StartTimeout is the longest time to read the model. It is also about how long a call waits if
+	// no process can be started. 0 is 60 s.
 	StartTimeout time.Duration
 }
 
-// Validate returns what is wrong with the options, all of it, or nil.
+// Validate returns all errors of the options, or nil.
 func (o SessionOptions) Validate() error {
 	var list []error
 	wrong := func(is bool, format string, arguments ...any) {
@@ -128,21 +125,20 @@ func findWorker() (string, error) {
 	return path, nil
 }
 
-// Session is a model in processes of ONNX Runtime. It is safe for concurrent
-// use. A process that dies is started again, and the call that it died in is
-// made once more.
+// Session is a model in processes of ONNX Runtime. It is safe for concurrent use. If a process
+// dies, the session restarts it and repeats its call once.
 type Session struct {
 	graph  Graph
 	digest string
 	bytes  int64
-	idle   chan *slot // all of them but those at work
+	idle   chan *slot // all slots that are not at work
 	slots  []*slot
 	end    context.CancelFunc
 	closed sync.Once
 }
 
-// Open starts the processes of a model in a file and waits until they have read
-// it. The caller closes the session.
+// Open starts the processes of a model in a file and waits until they have read it. The caller must
+// close the session.
 func Open(ctx context.Context, path string, options SessionOptions) (*Session, error) {
 	s, err := open(ctx, path, options)
 	if err != nil {
@@ -166,7 +162,7 @@ func open(ctx context.Context, path string, o SessionOptions) (*Session, error) 
 		"-library", o.Library, "-library-sha256", o.LibraryDigest, "-model", path, "-model-sha256", digest, "-threads", strconv.Itoa(o.Threads),
 		"-tensor-bytes", strconv.FormatInt(o.TensorBytes, 10), "-memory-bytes", strconv.FormatInt(o.MemoryBytes, 10),
 	}
-	life, end := context.WithCancel(context.Background()) // that of the processes
+	life, end := context.WithCancel(context.Background()) // lifetime of the processes
 	s := &Session{digest: digest, bytes: o.TensorBytes, idle: make(chan *slot, o.Processes), end: end}
 	for range o.Processes {
 		s.slots = append(s.slots, &slot{patience: o.StartTimeout, closed: life.Done(), launch: func() (*process, error) {
@@ -190,8 +186,8 @@ func open(ctx context.Context, path string, o SessionOptions) (*Session, error) 
 	return s, nil
 }
 
-// digestOf returns the sha256 of a file, which is the expected one unless that
-// is "".
+// digestOf returns the sha256 of a file. It fails if the sha256 differs from expected, unless
+// expected is "".
 func digestOf(path, expected string) (string, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -215,7 +211,7 @@ func digestOf(path, expected string) (string, error) {
 // Graph describes the model. Its slices are shared: do not change them.
 func (s *Session) Graph() Graph { return s.graph }
 
-// Close ends the processes and waits for them. Calls under way fail.
+// Close ends the processes and waits for them. Calls in flight fail.
 func (s *Session) Close() {
 	s.closed.Do(func() {
 		s.end()
@@ -226,16 +222,15 @@ func (s *Session) Close() {
 				each.process = nil
 			}
 		}
-		for _, each := range s.slots { // for those that still ask: they learn that it ended
+		for _, each := range s.slots { // for callers that still wait: they learn that the session ended
 			s.idle <- each
 		}
 	})
 }
 
-// Run runs the model on tensors and returns the named outputs, all that are
-// tensors where none is named. It takes any shapes that the model takes. When
-// ctx ends during the call, Run still waits for the answer, at most the
-// session's timeout.
+// Run runs the model on tensors and returns the named outputs, or all tensor outputs if no name is
+// given. It accepts all shapes that the model accepts. If ctx ends during the call, Run still waits
+// for the answer, at most for the session's timeout.
 func (s *Session) Run(ctx context.Context, inputs []Tensor, outputs ...string) ([]Tensor, error) {
 	var answer []Tensor
 	err := s.work(ctx, calls{
@@ -260,7 +255,7 @@ func (s *Session) Run(ctx context.Context, inputs []Tensor, outputs ...string) (
 	return answer, nil
 }
 
-// fits says why tensors cannot pass, or nil.
+// fits returns nil if tensors are within the limit, else the reason.
 func (s *Session) fits(list []Tensor) error {
 	var total int64
 	for i := range list {

@@ -10,18 +10,18 @@ import (
 	"github.com/afterbay/afterbay/model"
 )
 
-// scratch is the tensors of a call, until its answer is read.
+// scratch holds the tensors of a call, until its answer is read.
 type scratch struct {
 	tensors []Tensor
 	ids     []int64
-	ends    []int // of each row's tokens in ids
+	ends    []int // end of each row's tokens in ids
 }
 
 func (s *scratch) append(frame []byte, names []string) []byte {
 	return wire.AppendRequest(frame, s.tensors, names)
 }
 
-// next returns a tensor to fill, in the memory of one before.
+// next returns a tensor to fill. It reuses the memory of an earlier one.
 func (s *scratch) next(as *Tensor) *Tensor {
 	n := len(s.tensors)
 	if n < cap(s.tensors) {
@@ -34,7 +34,7 @@ func (s *scratch) next(as *Tensor) *Tensor {
 	return t
 }
 
-// fill fills the tensors of the rows of a call, which have passed Check.
+// fill fills the tensors of the rows of a call. The rows must have passed Check.
 func (p *plan) fill(s *scratch, rows model.Rows, at span) {
 	s.tensors = s.tensors[:0]
 	for i := range p.feeds {
@@ -89,8 +89,7 @@ func (p *plan) appendState(raw []byte, rows model.Rows, row, from, n int) []byte
 	return append(raw, make([]byte, 4*n)...)
 }
 
-// fillState puts the states of rows beside each other: they stand in the middle
-// of the shape.
+// fillState interleaves the states of rows: the rows are in the middle of the shape.
 func (p *plan) fillState(t *Tensor, s *stateful, rows model.Rows, at span) {
 	for _, length := range s.shape {
 		if length < 0 {
@@ -105,8 +104,8 @@ func (p *plan) fillState(t *Tensor, s *stateful, rows model.Rows, at span) {
 	}
 }
 
-// fillTokens splits texts, and pads them to the longest with zeros that the mask
-// leaves out.
+// fillTokens splits texts into tokens. It pads them to the longest with zeros, which the mask
+// excludes.
 func (f *feed) fillTokens(s *scratch, rows model.Rows, at span) {
 	s.ids, s.ends = s.ids[:0], s.ends[:0]
 	longest := 0
@@ -147,7 +146,7 @@ func (f *feed) fillTokens(s *scratch, rows model.Rows, at span) {
 	}
 }
 
-// tokensOf is how many tokens a row of a call has.
+// tokensOf returns how many tokens a row of a call has.
 func (s *scratch) tokensOf(i int) int {
 	if i == 0 {
 		return s.ends[0]
