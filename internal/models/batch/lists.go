@@ -13,9 +13,9 @@ import (
 	"github.com/afterbay/afterbay/model"
 )
 
-// Lists is a model whose rows are lists of rows of another model. A row is one text, built by
-// AppendElement. Its answer is one text, read by NextAnswer. If the other model fails on a row, the
-// whole list fails with an error that names the row.
+// Lists is a model for lists of rows of another model. A row is one text, built by AppendElement.
+// Its answer is one text, read by NextAnswer. If the other model fails on a row, the whole list
+// fails with an error that names the row.
 type Lists struct {
 	model.Model
 	Size     int  // most rows of a call of Model

@@ -6,18 +6,18 @@ import (
 	"slices"
 )
 
-// As the models were made to be used.
+// The settings that the models were designed for.
 const (
-	markAbove   = 0.3 // probability of text from which on a place is marked
-	boxAbove    = 0.5 // mean probability of a box from which on it is one of text
-	growBy      = 1.6 // times its area over its perimeter: by so much a box is enlarged
+	markAbove   = 0.3 // probability of text from which a place is marked
+	boxAbove    = 0.5 // mean probability from which a box is text
+	growBy      = 1.6 // a box is enlarged by this times its area over its perimeter
 	contoursMax = 1000
-	sideMin     = 3  // of a contour's box
-	sameLine    = 10 // pixels that boxes of a line may start below each other
+	sideMin     = 3  // shortest side of a contour's box
+	sameLine    = 10 // largest vertical distance in pixels between boxes of one line
 )
 
-// boxesOf returns the boxes of text on a map of probabilities of a picture of size w
-// times h, in reading order.
+// boxesOf returns the boxes of text in reading order. text is a map of probabilities for a picture
+// of size w times h.
 func boxesOf(text []float32, mapW, mapH, w, h int) []box {
 	var list []box
 	for _, hull := range outlines(marksOf(text, mapW, mapH), mapW, mapH, contoursMax) {
@@ -47,7 +47,7 @@ func scaled(at float64, from, to int) float64 {
 	return min(max(math.RoundToEven(at/float64(from)*float64(to)), 0), float64(to))
 }
 
-// marksOf marks where there is text, and one place to the right and below.
+// marksOf marks the places with text, and their neighbours to the right and below.
 func marksOf(text []float32, w, h int) []bool {
 	marks := make([]bool, w*h)
 	for y := range h {
@@ -98,8 +98,8 @@ func meanOf(text []float32, w, h int, b box) float64 {
 	return sum / float64(n)
 }
 
-// grown returns the hull of a box that is enlarged on all sides, with round corners
-// of whole numbers, as Clipper offsets polygons.
+// grown returns the hull of a box enlarged on all sides, with round corners in whole numbers, as
+// Clipper offsets polygons.
 func grown(b box) []point {
 	area, length := 0.0, 0.0
 	for i, p := range b {
@@ -128,7 +128,7 @@ func grown(b box) []point {
 	return hull(sortedXY(out))
 }
 
-// corner returns the points around a corner of a polygon at that distance.
+// corner returns the points at distance by around a corner of a polygon.
 func corner(before, at, after point, by float64) []point {
 	outward := func(from, to point) point {
 		d := to.minus(from)
@@ -155,8 +155,7 @@ func corner(before, at, after point, by float64) []point {
 
 func (p point) whole() point { return point{math.Round(p.x), math.Round(p.y)} }
 
-// inReadingOrder sorts boxes from top to bottom, and those of a line from left to
-// right.
+// inReadingOrder sorts boxes from top to bottom, and the boxes of a line from left to right.
 func inReadingOrder(list []box) []box {
 	slices.SortStableFunc(list, func(a, b box) int { return cmp.Or(cmp.Compare(a[0].y, b[0].y), cmp.Compare(a[0].x, b[0].x)) })
 	for i := 1; i < len(list); i++ {

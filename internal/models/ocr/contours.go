@@ -18,9 +18,9 @@ func (p point) times(f float64) point    { return point{p.x * f, p.y * f} }
 func compareXY(a, b point) int           { return cmp.Or(cmp.Compare(a.x, b.x), cmp.Compare(a.y, b.y)) }
 func sortedXY(points []point) []point    { slices.SortFunc(points, compareXY); return points }
 
-// outlines returns the convex hulls of the contours of a map: of each group of marks
-// that touch, at sides or corners, and of the marks around each hole in one. At most
-// limit are returned, those that end lowest.
+// outlines returns the convex hulls of the contours of a map. There is a contour for each group of
+// marks that touch at sides or corners, and for the marks around each hole in a group. outlines
+// returns at most limit hulls, those that end lowest.
 func outlines(marks []bool, w, h, limit int) [][]point {
 	seen := make([]bool, len(marks))
 	var list [][]point
@@ -32,7 +32,7 @@ func outlines(marks []bool, w, h, limit int) [][]point {
 		queue = append(queue[:0], int32(start))
 		seen[start] = true
 		mark, open := marks[start], false
-		var around []point // of a hole
+		var around []point // marks around a hole
 		for i := 0; i < len(queue); i++ {
 			x, y := int(queue[i])%w, int(queue[i])/w
 			for dy := -1; dy <= 1; dy++ {
@@ -66,8 +66,8 @@ func outlines(marks []bool, w, h, limit int) [][]point {
 	return list
 }
 
-// ends returns the first and the last of places in each line, sorted: what else
-// there is lies between them.
+// ends returns the first and the last of the sorted places in each line. All others are between
+// them.
 func ends(places []int32, w int) []point {
 	slices.Sort(places)
 	var list []point
@@ -108,9 +108,8 @@ func hull(points []point) []point {
 // box is four corners.
 type box [4]point
 
-// around returns the smallest rectangle around a hull, turned as it must be, with its
-// corners from the top left clockwise, and its shorter side; that is 0 where the hull
-// has no area.
+// around returns the smallest rotated rectangle around a hull, with its corners from the top left
+// clockwise, and its shorter side. side is 0 if the hull has no area.
 func around(hull []point) (b box, side float64) {
 	if len(hull) < 3 {
 		return b, 0
@@ -136,13 +135,13 @@ func around(hull []point) (b box, side float64) {
 	return b.clockwise(), side
 }
 
-// rounded drops what the arithmetic added, so that a whole number is one.
+// rounded removes rounding errors of the arithmetic, so that whole numbers are exact.
 func (p point) rounded() point {
 	return point{math.Round(p.x*1e6) / 1e6, math.Round(p.y*1e6) / 1e6}
 }
 
-// clockwise orders corners: of the two that are most to the left and of the others
-// the higher one comes first.
+// clockwise orders corners. Among the two leftmost corners, and among the two others, the higher
+// one comes first.
 func (b box) clockwise() box {
 	list := b[:]
 	slices.SortStableFunc(list, func(a, c point) int { return cmp.Compare(a.x, c.x) })

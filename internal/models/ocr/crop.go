@@ -6,13 +6,12 @@ import (
 	"math"
 )
 
-// coverMost is how often the boxes of a picture may cover it. Lines of text lie beside
-// each other.
+// coverMost is how often the boxes of a picture may cover it. Lines of text do not overlap.
 const coverMost = 4
 
 var errOverlap = fmt.Errorf("the lines of text that are found cover the image more than %d times: it is no image of text", coverMost)
 
-// cropAll takes boxes out of a picture. The error is errOverlap or that of ctx.
+// cropAll crops boxes from a picture. The error is errOverlap or that of ctx.
 func (p *picture) cropAll(ctx context.Context, boxes []box) ([]*picture, error) {
 	area := 0
 	for _, b := range boxes {
@@ -31,14 +30,13 @@ func (p *picture) cropAll(ctx context.Context, boxes []box) ([]*picture, error) 
 	return list, nil
 }
 
-// sides are those of the upright picture of a box, before it is turned.
+// sides returns the sides of the upright picture of a box, before it is turned.
 func (b box) sides() (w, h int) {
 	return int(max(b[0].distance(b[1]), b[2].distance(b[3]))), int(max(b[0].distance(b[3]), b[1].distance(b[2])))
 }
 
-// crop takes a box out of a picture and makes it upright, as OpenCV warps with cubic
-// weights and repeats the edge; a box that is half as high again as wide is turned to
-// the left.
+// crop crops a box from a picture and makes it upright, as OpenCV warps with cubic weights and
+// repeats the edge. It turns a box to the left if its height is at least 1.5 times its width.
 func (p *picture) crop(b box) *picture {
 	w, h := b.sides()
 	out := newPicture(w, h)
@@ -54,7 +52,7 @@ func (p *picture) crop(b box) *picture {
 	return out
 }
 
-// sample writes the colour at a place between pixels, by the 16 around it.
+// sample writes the colour at a place between pixels, computed from the 16 pixels around it.
 func (p *picture) sample(into []byte, at point) {
 	left, top := math.Floor(at.x), math.Floor(at.y)
 	columns, lines := cubic(float32(at.x-left)), cubic(float32(at.y-top))
@@ -74,8 +72,7 @@ func (p *picture) sample(into []byte, at point) {
 	}
 }
 
-// cubic returns the weights of the four pixels around a place that is x behind the
-// second.
+// cubic returns the weights of the four pixels around a place; x is its distance after the second.
 func cubic(x float32) (weights [4]float32) {
 	const a = float32(-0.75)
 	weights[0] = ((a*(x+1)-5*a)*(x+1)+8*a)*(x+1) - 4*a
@@ -85,10 +82,9 @@ func cubic(x float32) (weights [4]float32) {
 	return weights
 }
 
-// perspective returns the projection that takes the corners of one box to those of
-// another, row by row.
+// perspective returns the projection of one box's corners to those of another, row by row.
 func perspective(from, to box) [9]float64 {
-	var rows [8][9]float64 // equations, and what they are equal to
+	var rows [8][9]float64 // equations, with their right-hand sides
 	for i, p := range from {
 		q := to[i]
 		rows[i] = [9]float64{p.x, p.y, 1, 0, 0, 0, -p.x * q.x, -p.y * q.x, q.x}
@@ -102,7 +98,7 @@ func perspective(from, to box) [9]float64 {
 			}
 		}
 		rows[i], rows[pivot] = rows[pivot], rows[i]
-		if rows[i][i] == 0 { // corners on a line: boxes have none
+		if rows[i][i] == 0 { // corners on a line, which boxes do not have
 			return [9]float64{8: 1}
 		}
 		for k := range rows {
@@ -120,11 +116,11 @@ func perspective(from, to box) [9]float64 {
 	return m
 }
 
-// project returns where a place is taken to: nothing is further than a picture can be.
+// project returns the projection of a place, clamped to the largest picture.
 func project(m *[9]float64, x, y float64) point {
 	scale := 1 / (m[6]*x + m[7]*y + m[8])
 	near := func(at float64) float64 {
-		if !(at > -1<<30) { // nor no number
+		if !(at > -1<<30) { // also NaN
 			return -1 << 30
 		}
 		return min(at, 1<<30)

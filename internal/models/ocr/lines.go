@@ -15,16 +15,17 @@ import (
 
 const (
 	lineHeight = 48
-	lineWidth  = 320  // at least, of a call
-	turnWidth  = 192  // of a line whose direction is asked for
-	callLines  = 6    // of a call
-	callBytes  = 48e6 // of an answer
+	lineWidth  = 320  // least width of a call
+	turnWidth  = 192  // width of a line for the model of directions
+	callLines  = 6    // most lines per call
+	callBytes  = 48e6 // most bytes of an answer
 )
 
-// tone is what the models take for the bytes of colours.
+// tone maps bytes of colours to the inputs of the models.
 type tone [256]float32
 
-// Their authors normalise with other roundings for the search of lines.
+// pageTone returns the tone for finding lines. Its rounding differs from that of the other models,
+// as in the original code.
 func pageTone() (t tone) {
 	for i := range t {
 		t[i] = float32((float64(float32(i)*float32(1./255)) - 0.5) / 0.5)
@@ -39,8 +40,7 @@ func lineTone() (t tone) {
 	return t
 }
 
-// put writes the picture into a tensor of three planes of that width, in zeros
-// behind the picture.
+// put writes the picture into a tensor of three planes of width columns, padded with zeros.
 func (p *picture) put(raw []byte, width int, t *tone) {
 	for c := range 3 {
 		for y := range p.h {
@@ -56,7 +56,7 @@ func planes(n, h, w int) onnx.Tensor {
 	return onnx.Tensor{Datatype: "FP32", Shape: []int64{int64(n), 3, int64(h), int64(w)}, Raw: make([]byte, 4*3*n*h*w)}
 }
 
-// lineOf makes a line as high as the models take it, and at most so wide.
+// lineOf scales a line to the height of the models, and to at most the given width.
 func lineOf(p *picture, width int) *picture {
 	return p.resize(min(int(math.Ceil(lineHeight*ratio(p))), width), lineHeight)
 }
@@ -69,8 +69,8 @@ type call struct {
 	width int
 }
 
-// callsOf cuts lines into calls, the narrow ones first: the tensor is as wide as the
-// widest. classes is how many numbers a line is answered with for 8 of its columns.
+// callsOf groups lines into calls, the narrow ones first. A tensor is as wide as its widest line.
+// classes is how many numbers an answer has per 8 columns of a line.
 func callsOf(lines []*picture, classes int) []call {
 	order := make([]int, len(lines))
 	for i := range order {
@@ -100,14 +100,14 @@ func callsOf(lines []*picture, classes int) []call {
 	return list
 }
 
-// line is a line that was read, and how sure the model is of it.
+// line is the text of a line, and the model's confidence in it.
 type line struct {
 	text string
 	sure float64
 }
 
-// linesOf reads what a model says of lines: for each column how probable each
-// character is. Neighbours that are the same are one, and the first class is none.
+// linesOf decodes a model's answer to lines: the probability of each character in each column.
+// Equal neighbours are one character, and the first class means no character.
 func linesOf(answer *onnx.Tensor, n int, characters []string) ([]line, error) {
 	shape := answer.Shape
 	if len(shape) != 3 || shape[0] != int64(n) || shape[2] != int64(len(characters)) || answer.Datatype != "FP32" {
@@ -132,7 +132,7 @@ func linesOf(answer *onnx.Tensor, n int, characters []string) ([]line, error) {
 	return list, nil
 }
 
-// best returns the first of the largest of n numbers.
+// best returns the first largest of n numbers.
 func best(raw []byte, n int) (at int, most float32) {
 	most = float32(math.Inf(-1))
 	for i := range n {
@@ -143,9 +143,9 @@ func best(raw []byte, n int) (at int, most float32) {
 	return at, most
 }
 
-// charactersOf returns the characters that a model of ONNX reads, by their class,
-// which its metadata has, a line each, under the key character. The first class is no
-// character, and the last, which the metadata do not name, a space.
+// charactersOf returns the characters of an ONNX model, by their class. They are in its metadata
+// under the key character, one per line. The first class is no character. The last is a space,
+// which the metadata does not list.
 func charactersOf(model []byte) ([]string, error) {
 	const metadata, key, value = 14, 1, 2 // fields of protobuf
 	for len(model) > 0 {
@@ -172,7 +172,7 @@ func charactersOf(model []byte) ([]string, error) {
 	return nil, errors.New("its metadata name no characters: it is none of PaddleOCR's models that read lines, as rapidocr has them")
 }
 
-// next returns the first field of a message; content is nil of one that is no bytes.
+// next returns the first field of a message; content is nil if the field is not bytes.
 func next(message []byte) (field protowire.Number, content, rest []byte, err error) {
 	field, kind, n := protowire.ConsumeTag(message)
 	if n < 0 {

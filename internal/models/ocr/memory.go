@@ -8,12 +8,11 @@ import (
 	"slices"
 )
 
-// bytesEach is how many bytes an image may take while it is decoded, for each pixel that
-// an image may have. A PNG of 8 bits, also an interlaced one, a PNG of 16 bits and a
-// progressive JPEG of halved colours take up to 11.
+// bytesEach is how many bytes per allowed pixel an image may take while it is decoded. PNGs of 8
+// bits (also interlaced), PNGs of 16 bits and progressive JPEGs of halved colours take up to 11.
 const bytesEach = 12
 
-// pictureBytes is what a pixel of a picture takes, beside the image that it is made of.
+// pictureBytes is the memory of a picture per pixel, in addition to that of its image.
 const pictureBytes = 3
 
 // checkMemory refuses an image that takes too much memory while it is decoded.
@@ -28,41 +27,41 @@ func checkMemory(data []byte, about image.Config, format string, pixelsMax int) 
 	return nil
 }
 
-// pngBytes returns what a pixel of a PNG takes.
+// pngBytes returns the memory of a PNG per pixel.
 func pngBytes(data []byte, about image.Config) (each float64, hint string) {
-	const interlaceAt = 28 // behind the magic, the head of the first chunk, both sides and four bytes
+	const interlaceAt = 28 // after the magic, the head of the first chunk, both sides and four bytes
 	each, hint = 4, "save it without interlacing"
 	switch about.ColorModel {
 	case color.Gray16Model, color.RGBA64Model, color.NRGBA64Model:
 		each, hint = 8, "save it with 8 bits for each colour and without interlacing"
 	}
-	if len(data) > interlaceAt && data[interlaceAt] != 0 { // the passes are images of their own
+	if len(data) > interlaceAt && data[interlaceAt] != 0 { // each pass is a separate image
 		each *= 2
 	}
 	return each + pictureBytes, hint
 }
 
-// jpegBytes returns what a pixel of a JPEG takes. A progressive one is held as numbers
-// of four bytes until its last scan.
+// jpegBytes returns the memory of a JPEG per pixel. A progressive JPEG is held as numbers of four
+// bytes until its last scan.
 func jpegBytes(data []byte, about image.Config) (each float64, hint string) {
 	samples, progressive := frameOf(data)
 	each = samples
 	if progressive {
 		each += 4 * samples
 	}
-	if about.ColorModel == color.CMYKModel || about.ColorModel == color.RGBAModel { // converted, whole
+	if about.ColorModel == color.CMYKModel || about.ColorModel == color.RGBAModel { // converted as a whole
 		each += 4
 	}
 	return each + pictureBytes, "save it as a baseline JPEG"
 }
 
-// frameOf returns how many samples a JPEG has for a pixel, by the sampling factors of its
+// frameOf returns how many samples a JPEG has per pixel, from the sampling factors of its
 // components, and whether it is progressive.
 func frameOf(data []byte) (samples float64, progressive bool) {
 	const baseline, extended, progression = 0xc0, 0xc1, 0xc2
-	samples, progressive = 4, true // the most, if the walk misses the frame
+	samples, progressive = 4, true // the maximum, in case the frame is not found
 	segments(data, func(marker byte, body []byte) bool {
-		const components = 5 // behind the precision and both sides
+		const components = 5 // after the precision and both sides
 		if !slices.Contains([]byte{baseline, extended, progression}, marker) || len(body) <= components {
 			return true
 		}
@@ -78,14 +77,14 @@ func frameOf(data []byte) (samples float64, progressive bool) {
 	return samples, progressive
 }
 
-// segments calls each for the segments of a JPEG, until it returns false. It reads their
-// heads and passes over what lies between.
+// segments calls each for the segments of a JPEG, until it returns false. It reads their heads and
+// skips the data between them.
 func segments(data []byte, each func(marker byte, body []byte) bool) {
 	const escape, restartFirst, restartLast, end = 0xff, 0xd0, 0xd7, 0xd9
 	for at := 2; at+1 < len(data); {
 		marker := data[at+1]
 		switch {
-		case data[at] != escape || marker == 0: // data of a scan, or bytes that decoders pass over
+		case data[at] != escape || marker == 0: // data of a scan, or bytes that decoders skip
 			at++
 		case marker == escape:
 			at++

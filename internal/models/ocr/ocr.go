@@ -1,7 +1,7 @@
-// Package ocr reads the text of images: screenshots, scans, photos. Three models of
-// ONNX, as PaddleOCR and rapidocr have them, find its lines, tell which stand on their
-// head, and read them. What is between the models, from the bytes of an image to
-// tensors and from tensors to lines, is done here as those do it.
+// Package ocr reads the text of images: screenshots, scans, photos. It uses three ONNX models of
+// PaddleOCR and rapidocr: one finds the lines, one detects upside-down lines, and one reads the
+// lines. This package does the work between the models, from the bytes of an image to tensors and
+// from tensors to lines, as those projects do.
 package ocr
 
 import (
@@ -20,19 +20,19 @@ import (
 	"github.com/afterbay/afterbay/model"
 )
 
-// PixelsMax is how many pixels an image may have where Options do not say: 20
-// million. While it is decoded an image may take 12 bytes for each of them.
+// PixelsMax is the default of Options.PixelsMax: 20 million. An image may take 12 bytes for each
+// pixel of the limit while it is decoded.
 const PixelsMax = 20_000_000
 
 const (
-	sideMost   = 2000 // pixels, above which a picture is made smaller
-	sideLeast  = 30   // below which it is made larger
-	sideMost2  = 4000 // of one that was made larger
-	findSide   = 736  // at least, of the shorter side of a picture that lines are found in
+	sideMost   = 2000 // pixels: a larger picture is scaled down
+	sideLeast  = 30   // pixels: a smaller picture is scaled up
+	sideMost2  = 4000 // most pixels after scaling up
+	findSide   = 736  // least shorter side of a picture for finding lines
 	findPixels = 4_500_000
-	wide       = 8   // times as wide as high: such a picture gets black lines above and below
-	turnAbove  = 0.9 // probability from which on a line stands on its head
-	sureAbove  = 0.5 // mean probability of its characters from which on a line is one
+	wide       = 8   // ratio of width to height from which a picture gets black lines above and below
+	turnAbove  = 0.9 // probability from which a line is upside down
+	sureAbove  = 0.5 // mean probability of its characters from which a line counts
 )
 
 // File is a model's file and its sha256, 64 hex digits.
@@ -41,23 +41,22 @@ type File struct {
 	Digest string
 }
 
-// Options say which models read.
+// Options say which models to use.
 type Options struct {
 	Lines   File // finds lines
-	Turns   File // tells lines that stand on their head; none of them do where Path is ""
+	Turns   File // detects upside-down lines; not used if Path is ""
 	Read    File // reads lines
 	Session onnx.SessionOptions
-	// PixelsMax is how many pixels an image may have; 0 is 20 million, 200 million
-	// is the limit.
+	// PixelsMax is the most pixels of an image; 0 is 20 million, 200 million is the limit.
 	PixelsMax int
-	// Input is the name of the column of images; "" is image.
+	// Input is the name of the column of images; "" means image.
 	Input string
-	// Outputs are the text, which may be followed by a score, how sure the models
-	// are: the mean over the lines, 0 where there are none. None is the text alone.
+	// Outputs are the text and optionally a score, the confidence of the models: the mean over the
+	// lines, 0 without lines. If empty, the output is the text alone.
 	Outputs []model.Output
 }
 
-// Validate returns what is wrong with the options, all of it, or nil.
+// Validate returns all errors of the options, or nil.
 func (o Options) Validate() error {
 	var list []error
 	if o.Lines.Path == "" || o.Read.Path == "" {
@@ -85,7 +84,7 @@ type Model struct {
 
 var _ model.Answerer = (*Model)(nil)
 
-// Load starts the processes of the models. The caller closes it.
+// Load starts the processes of the models. The caller must close the model.
 func Load(ctx context.Context, options Options) (*Model, error) {
 	if err := options.Validate(); err != nil {
 		return nil, fmt.Errorf("load models of text in images: %w", err)
@@ -155,9 +154,9 @@ func (m *Model) Close() error {
 // Info describes the model. Its slices are shared: do not change them.
 func (m *Model) Info() model.Info { return m.info }
 
-// Check returns why an image cannot be read, as far as its head says: it is missing,
-// neither PNG nor JPEG, has no pixels or too many, is too narrow, or takes too much memory
-// while it is decoded.
+// Check returns nil if an image can be read, as far as its header shows, else the reason. The image
+// may be missing, neither PNG nor JPEG, without pixels, too large, too narrow, or take too much
+// memory while it is decoded.
 func (m *Model) Check(_ []float64, columns [][]byte) error {
 	if len(columns) != 1 || columns[0] == nil {
 		return &model.InputError{Name: m.info.Inputs[0].Name, Err: errors.New("it is missing")}
@@ -168,12 +167,12 @@ func (m *Model) Check(_ []float64, columns [][]byte) error {
 	return nil
 }
 
-// Predict implements model.Model: what it would say is in Answer.
+// Predict implements model.Model. It always fails: use Answer.
 func (m *Model) Predict(context.Context, model.Rows, []float32) error { return calling.ErrTexts }
 
-// Answer writes the text of each image, its lines in reading order with line feeds
-// between; it is empty where there is none. An image whose content is damaged fails
-// alone, as one of model.RowErrors. The end of ctx also ends decoding.
+// Answer writes the text of each image, its lines in reading order separated by line feeds, or an
+// empty text if there are no lines. An image with damaged content fails alone, as one of
+// model.RowErrors. The end of ctx also ends decoding.
 func (m *Model) Answer(ctx context.Context, rows model.Rows, scores []float32, texts [][]byte) error {
 	n, width := rows.Len(), m.info.Scores()
 	if rows.Width != 0 || rows.BytesWidth != 1 || len(texts) < n || len(scores) < n*width {
@@ -221,7 +220,7 @@ func (m *Model) Answer(ctx context.Context, rows model.Rows, scores []float32, t
 	return nil
 }
 
-// prepared decodes an image and makes it one in which text is found.
+// prepared decodes an image and scales it for finding text.
 func (m *Model) prepared(ctx context.Context, data []byte) (*picture, error) {
 	p, err := decode(ctx, data, m.pixels)
 	if err != nil {
@@ -238,7 +237,7 @@ func (m *Model) prepared(ctx context.Context, data []byte) (*picture, error) {
 	return p, nil
 }
 
-// sides returns those of the picture in which text is found, for an image of these sides.
+// sides returns the sides of the picture for finding text, for an image of these sides.
 func sides(w, h int) (int, int, error) {
 	long, short := float64(max(w, h)), float64(min(w, h))
 	factor := 1.0
@@ -257,7 +256,7 @@ func sides(w, h int) (int, int, error) {
 	return toW, toH, nil
 }
 
-// times resizes to sides that are multiples of 32, the length that the model wants.
+// times resizes to sides that are multiples of 32, as the model requires.
 func (p *picture) times(factor float64) *picture {
 	w, h := to32(float64(p.w)*factor), to32(float64(p.h)*factor)
 	if w == 0 || h == 0 {
@@ -268,7 +267,7 @@ func (p *picture) times(factor float64) *picture {
 
 func to32(length float64) int { return int(math.RoundToEven(math.Floor(length)/32)) * 32 }
 
-// readPicture returns the lines of text, with line feeds between, and how sure it is.
+// readPicture returns the lines of text, separated by line feeds, and the confidence.
 func (m *Model) readPicture(ctx context.Context, p *picture) (text string, sure float64, err error) {
 	boxes, err := m.find(ctx, p)
 	if err != nil || len(boxes) == 0 {
@@ -316,7 +315,7 @@ func (m *Model) find(ctx context.Context, p *picture) ([]box, error) {
 	return boxesOf(floats(answer.Raw), small.w, small.h, p.w, p.h), nil
 }
 
-// turn turns the lines that stand on their head.
+// turn turns the upside-down lines.
 func (m *Model) turn(ctx context.Context, lines []*picture) error {
 	if m.turns == nil {
 		return nil
@@ -361,7 +360,7 @@ func (m *Model) readLines(ctx context.Context, lines []*picture, c call, into []
 	return nil
 }
 
-// run asks a model of one input and one output.
+// run calls a model with one input and one output.
 func run(ctx context.Context, s *onnx.Session, input onnx.Tensor) (*onnx.Tensor, error) {
 	input.Name = s.Graph().Inputs[0].Name
 	answer, err := s.Run(ctx, []onnx.Tensor{input})

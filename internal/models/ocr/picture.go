@@ -12,8 +12,8 @@ import (
 	"math"
 )
 
-// picture is pixels of three bytes, blue, green and red: the order that the models
-// were trained with.
+// picture is pixels of three bytes, blue, green and red: the order that the models were trained
+// with.
 type picture struct {
 	w, h int
 	pix  []byte
@@ -21,8 +21,7 @@ type picture struct {
 
 func newPicture(w, h int) *picture { return &picture{w, h, make([]byte, 3*w*h)} }
 
-// The formats that are read. What else a program has registered with package image
-// is none of them.
+// The supported formats. Formats that a program registers with package image are not used.
 var formats = []struct {
 	name, magic string
 	config      func([]byte) (image.Config, error)
@@ -32,7 +31,7 @@ var formats = []struct {
 	{"JPEG", "\xff\xd8", func(b []byte) (image.Config, error) { return jpeg.DecodeConfig(bytes.NewReader(b)) }, jpeg.Decode},
 }
 
-// checkImage returns why an image cannot be read, as far as its head says, or nil.
+// checkImage returns nil if an image can be read, as far as its header shows, else the reason.
 func checkImage(data []byte, pixelsMax int) error {
 	if len(data) == 0 {
 		return errors.New("an image of no bytes")
@@ -63,8 +62,7 @@ func checkImage(data []byte, pixelsMax int) error {
 	return fmt.Errorf("neither PNG nor JPEG: it begins with %q", data[:min(8, len(data))])
 }
 
-// decode reads an image that passed checkImage. It returns the error of ctx soon after
-// ctx is done.
+// decode reads an image that passed checkImage. It returns the error of ctx soon after ctx is done.
 func decode(ctx context.Context, data []byte, pixelsMax int) (*picture, error) {
 	if err := checkImage(data, pixelsMax); err != nil {
 		return nil, err
@@ -84,8 +82,8 @@ func decode(ctx context.Context, data []byte, pixelsMax int) (*picture, error) {
 	return nil, errors.New("neither PNG nor JPEG")
 }
 
-// pieceBytes bounds the work of a decoder between two reads. In a progressive JPEG three
-// bytes can stand for 32,767 blocks of 64 pixels.
+// pieceBytes bounds the work of a decoder between two reads. In a progressive JPEG three bytes can
+// encode 32,767 blocks of 64 pixels.
 const pieceBytes = 64
 
 // pieces reads data for a decoder in small pieces, until ctx is done.
@@ -107,18 +105,18 @@ func (p *pieces) Read(into []byte) (int, error) {
 	return n, nil
 }
 
-// convert takes the colours of an image, what is transparent on white.
+// convert takes the colours of an image, with white behind transparent pixels.
 func convert(ctx context.Context, img image.Image) (*picture, error) {
 	bounds := img.Bounds()
 	p := newPicture(bounds.Dx(), bounds.Dy())
-	colours := img.(image.RGBA64Image) // all images of the standard library are
+	colours := img.(image.RGBA64Image) // all images of the standard library implement it
 	at := 0
 	for y := bounds.Min.Y; y < bounds.Max.Y; y++ {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
 		for x := bounds.Min.X; x < bounds.Max.X; x++ {
-			c := colours.RGBA64At(x, y) // times c.A
+			c := colours.RGBA64At(x, y) // premultiplied by c.A
 			white := 0xffff - c.A
 			p.pix[at], p.pix[at+1], p.pix[at+2] = byte((c.B+white)>>8), byte((c.G+white)>>8), byte((c.R+white)>>8)
 			at += 3
@@ -127,10 +125,10 @@ func convert(ctx context.Context, img image.Image) (*picture, error) {
 	return p, nil
 }
 
-const fixed = 1 << 11 // one, in the weights of resize
+const fixed = 1 << 11 // the fixed-point 1 in the weights of resize
 
-// resize is OpenCV's of INTER_LINEAR to the byte: with its fixed point, and the mean
-// of four pixels where both sides are halved.
+// resize equals OpenCV's INTER_LINEAR to the byte: it uses the same fixed point, and the mean of
+// four pixels if both sides are halved.
 func (p *picture) resize(w, h int) *picture {
 	if w == p.w && h == p.h {
 		return p
@@ -142,7 +140,7 @@ func (p *picture) resize(w, h int) *picture {
 	lines, parts := weights(p.h, h)
 	out := newPicture(w, h)
 	var above, below []int32
-	kept := [2]int{-1, -1} // the lines that above and below are of
+	kept := [2]int{-1, -1} // the lines that above and below were made from
 	for y := range h {
 		top := lines[y]
 		bottom := min(top+1, p.h-1)
@@ -165,8 +163,8 @@ func (p *picture) resize(w, h int) *picture {
 	return out
 }
 
-// weights returns for each of n places the first of the two of size that it is made
-// of, and the second's share.
+// weights returns for each of n places the first of the two source places (of size), and the share
+// of the second.
 func weights(size, n int) (first []int, shares []int32) {
 	scale := 1 / (float64(n) / float64(size))
 	for i := range n {
@@ -185,7 +183,7 @@ func weights(size, n int) (first []int, shares []int32) {
 	return first, shares
 }
 
-// stretch makes a line of the columns' width, times fixed.
+// stretch scales a line to the width of columns, times fixed.
 func (p *picture) stretch(into []int32, y int, columns []int, shares []int32) []int32 {
 	into = into[:0]
 	line := p.pix[3*p.w*y : 3*p.w*(y+1)]
@@ -213,14 +211,14 @@ func (p *picture) halved() *picture {
 	return out
 }
 
-// framed puts so many black lines above and below.
+// framed adds this many black lines above and below.
 func (p *picture) framed(lines int) *picture {
 	out := newPicture(p.w, p.h+2*lines)
 	copy(out.pix[3*p.w*lines:], p.pix)
 	return out
 }
 
-// turned is the picture upside down.
+// turned returns the picture rotated by 180 degrees.
 func (p *picture) turned() *picture {
 	out := newPicture(p.w, p.h)
 	for i := 0; i < len(p.pix); i += 3 {
@@ -229,7 +227,7 @@ func (p *picture) turned() *picture {
 	return out
 }
 
-// left is the picture turned by a quarter, counterclockwise.
+// left returns the picture rotated by 90 degrees counterclockwise.
 func (p *picture) left() *picture {
 	out := newPicture(p.h, p.w)
 	for y := range out.h {

@@ -2,12 +2,11 @@ package ocr
 
 import "fmt"
 
-// scansMost is how many scans a JPEG may have. Encoders write one, or about ten for
-// a progressive JPEG.
+// scansMost is the most scans of a JPEG. Encoders write one, or about ten for a progressive JPEG.
 const scansMost = 32
 
-// checkScans refuses a JPEG of too many scans. A progressive one is decoded once for
-// each scan, and a scan that changes nothing takes a few bytes of the file.
+// checkScans refuses a JPEG with too many scans. A progressive JPEG is decoded once per scan, and
+// an empty scan takes only a few bytes of the file.
 func checkScans(data []byte) error {
 	if scansOf(data, scansMost+1) > scansMost {
 		return fmt.Errorf("a JPEG of more than %d scans: save it as a baseline JPEG or as PNG", scansMost)

@@ -1,15 +1,13 @@
-// Package process scores with any program, in Python or else: a pool of worker
-// processes that are fed by stdin, answer by stdout and are started again when
-// they end. A worker that dies, hangs or grows too large costs a call, which
-// another worker repeats, and the error of a call that no worker survives has
-// what the last one wrote to stderr.
+// Package process scores with any program, in Python or another language. It runs a pool of worker
+// processes that read requests from stdin, answer on stdout, and are restarted when they end. A
+// worker that dies, hangs or grows too large costs one call, which another worker repeats. If no
+// worker survives a call, its error contains the last output of the last one to stderr.
 //
-// A worker writes a ModelMetadataResponse of the Open Inference Protocol when it
-// is ready, and then for each ModelInferRequest a ModelInferResponse with the
-// same id, each behind its length in 4 bytes, little-endian. All numbers of a
-// row are in one tensor, "values", of FP32 and shape [rows, numbers]; each text
-// or other bytes is a tensor of BYTES. Contents are raw. A response with a
-// parameter "error" refuses the rows. When stdin ends, a worker ends. The file
+// A worker writes a ModelMetadataResponse of the Open Inference Protocol when it is ready. Then it
+// writes a ModelInferResponse for each ModelInferRequest, with the same id. Each message follows
+// its length in 4 bytes, little-endian. All numbers of a row are in one tensor, "values", of FP32
+// and shape [rows, numbers]; each text or other bytes is a tensor of BYTES. Contents are raw. A
+// response with a parameter "error" refuses the rows. When stdin ends, a worker exits. The file
 // that Helper returns does all of this for a function in Python.
 package process
 
@@ -35,8 +33,8 @@ import (
 //go:embed worker.py
 var helper string
 
-// Helper returns a file of Python that makes a worker of a function, with
-// nothing to install: python3 worker.py model.py. Its first lines say how.
+// Helper returns a Python file that turns a function into a worker, without dependencies: python3
+// worker.py model.py. Its first lines explain the usage.
 func Helper() string { return helper }
 
 const (
@@ -47,52 +45,50 @@ const (
 	quitTime     = 2 * time.Second
 )
 
-// Options say what to run. Command and Inputs are needed.
+// Options say what to run. Command and Inputs are required.
 type Options struct {
 	// Command is the program and its arguments.
 	Command []string
-	// Dir is the folder that it runs in; "" is that of this process.
+	// Dir is the folder that it runs in; "" means that of this process.
 	Dir string
 	// Env has NAME=value pairs that are added to the environment.
 	Env []string
-	// Variables name variables of this process's environment that the program gets.
-	// Of all others it gets PATH, HOME, LANG and TMPDIR. Names that begin with
-	// AFTERBAY_ are refused, since those variables hold the engine's own secrets.
+	// Variables name variables of this process's environment that the program gets. It also gets
+	// PATH, HOME, LANG and TMPDIR, and no others. Names that begin with AFTERBAY_ are refused,
+	// because these variables hold the engine's own secrets.
 	Variables []string
 
 	// Inputs are the columns of a row, in order. A worker that names its inputs
 	// when it starts must name these.
 	Inputs []model.Input
-	// Outputs are those that make the scores; none is one score a row, of the
+	// Outputs are the outputs with the scores. If empty, the score is one number per row of the
 	// first output.
 	Outputs []model.Output
 
-	// Workers is how many processes run: 2 where it is 0, at most 256.
+	// Workers is the number of processes: 0 means 2, at most 256.
 	Workers int
-	// Attempts is how many workers a call is tried on: 2 where it is 0, at most 16.
+	// Attempts is how many workers a call is tried on: 0 means 2, at most 16.
 	Attempts int
-	// Timeout is the most that a worker may take for an answer, and a call may
-	// wait for a worker: 30 s where it is 0. A worker that takes longer is ended.
+	// Timeout bounds the time of a worker for an answer, and the wait of a call for a worker: 0
+	// means 30 s. A worker that takes longer is killed.
 	Timeout time.Duration
-	// StartTimeout is the most that a worker may take to start: 60 s where it is 0.
+	// StartTimeout bounds the start of a worker: 0 means 60 s.
 	StartTimeout time.Duration
-	// MemoryBytesMax is the resident memory at which a worker is ended, looked at
-	// ten times a second, without that of its own children: 2 GiB where it is 0.
-	// It is watched on Linux.
+	// MemoryBytesMax is the resident memory at which a worker is killed: 0 means 2 GiB. It is
+	// checked ten times a second, on Linux, and excludes the worker's own children.
 	MemoryBytesMax int64
 
-	// Pure says that the program computes and does nothing else: it neither
-	// remembers, nor asks others, and the scores of a row depend on that row
-	// alone. Events may then be scored before they are durable.
+	// Pure declares that the program has no side effects. It stores nothing and calls no other
+	// service, and the scores of a row depend on that row alone. Events may then be scored before
+	// they are durable.
 	Pure bool
-	// Digest is the sha256 of what the program loads, as Info has it; "" where
-	// nobody knows.
+	// Digest is the sha256 of the files that the program loads, as in Info; "" if unknown.
 	Digest string
 	// Stderr also gets what workers write to stderr, if it is not nil.
 	Stderr io.Writer
 }
 
-// Validate returns what is wrong with the options, all of it.
+// Validate returns all errors of the options.
 func (o Options) Validate() error {
 	var list []error
 	check := func(wrong bool, format string, args ...any) {
@@ -134,8 +130,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Model is a pool of workers, which Connect starts. It is safe for concurrent use;
-// as many calls run at a time as there are workers. Close ends it.
+// Model is a pool of workers, which Connect starts. It is safe for concurrent use; each worker runs
+// one call at a time. Close ends the workers.
 type Model struct {
 	started bool
 	options Options
@@ -144,10 +140,10 @@ type Model struct {
 	calls   chan *call
 	closing chan struct{}
 	close   sync.Once
-	group   sync.WaitGroup // of supervise
+	group   sync.WaitGroup // goroutines of supervise
 	ids     atomic.Uint64
-	lost    atomic.Pointer[string] // why the last worker was
-	unready atomic.Pointer[error]  // why the last start of a worker failed; nil if it did not
+	lost    atomic.Pointer[string] // why the last worker was lost
+	unready atomic.Pointer[error]  // why the last start of a worker failed; nil if it succeeded
 }
 
 var (
@@ -156,11 +152,11 @@ var (
 	_ model.Readier   = (*Model)(nil)
 )
 
-// call is a request on its way to a worker. Whoever takes it answers it.
+// call is a request on its way to a worker. The goroutine that takes it must answer it.
 type call struct {
 	id     string
 	frame  []byte
-	answer chan answer // of one, so that nobody waits for a caller that left
+	answer chan answer // of capacity one, so that the sender does not wait for a caller that gave up
 }
 
 type answer struct {
@@ -168,10 +164,10 @@ type answer struct {
 	err      error // the worker is lost
 }
 
-// awayError is a call that no worker got.
+// awayError is the error of a call that got no worker.
 type awayError struct{ error }
 
-// Blame says that it is not about the rows.
+// Blame reports that the error is not about the rows.
 func (awayError) Blame() model.Blame { return model.BlameWay }
 
 var errClosed error = awayError{errors.New("the model is closed")}
@@ -189,7 +185,7 @@ func Start(ctx context.Context, options Options) (*Model, error) {
 	return m, nil
 }
 
-// Open describes the model by its options. It runs no program: Connect does.
+// Open describes the model by its options. It runs no program; Connect does.
 func Open(options Options) (*Model, error) {
 	if err := options.Validate(); err != nil {
 		return nil, fmt.Errorf("model process: %w", err)
@@ -210,9 +206,9 @@ func Open(options Options) (*Model, error) {
 	}, nil
 }
 
-// Connect implements model.Connector: it starts the workers and waits until all are
-// ready. The error of a worker that cannot start has its stderr. After an
-// error the model has to be closed.
+// Connect implements model.Connector: it starts the workers and waits until all are ready. If a
+// worker cannot start, the error contains its stderr. After an error the caller must close the
+// model.
 func (m *Model) Connect(ctx context.Context) error {
 	if m.started {
 		return nil
@@ -236,16 +232,16 @@ func (m *Model) Connect(ctx context.Context) error {
 	return nil
 }
 
-// Close ends the workers and waits for them: an idle one has two seconds to end
-// by itself. Calls under way fail.
+// Close ends the workers and waits for them: an idle worker has two seconds to exit. Calls in
+// flight fail.
 func (m *Model) Close() error {
 	m.close.Do(func() { close(m.closing) })
 	m.group.Wait()
 	return nil
 }
 
-// Ready implements model.Readier: a program is ready unless its newest worker could not
-// be started. A worker that takes long is replaced by another.
+// Ready implements model.Readier: a program is ready unless its newest worker failed to start. A
+// worker that takes too long is replaced.
 func (m *Model) Ready(context.Context) error {
 	if err := m.unready.Load(); err != nil {
 		return *err
@@ -256,14 +252,13 @@ func (m *Model) Ready(context.Context) error {
 // Info describes the model.
 func (m *Model) Info() model.Info { return m.info }
 
-// Check returns why a row cannot be sent to a worker, or nil. A missing number
-// is sent as NaN; a missing text cannot be.
+// Check returns nil if a row can be sent to a worker, else the reason. A missing number is sent as
+// NaN; a missing text is refused.
 func (m *Model) Check(values []float64, bytes [][]byte) error { return m.layout.Check(values, bytes) }
 
-// Predict has a worker score the rows. A worker that is lost meanwhile is
-// replaced, and the call is tried again, on as many workers as
-// Options.Attempts. When ctx ends it returns, and the worker goes on to its
-// answer, which nobody gets.
+// Predict scores the rows on a worker. If the worker is lost meanwhile, it is replaced, and the
+// call is retried on up to Options.Attempts workers. When ctx ends, Predict returns. The worker
+// completes its answer, which is discarded.
 func (m *Model) Predict(ctx context.Context, rows model.Rows, scores []float32) error {
 	if m.info.Texts() > 0 {
 		return calling.ErrTexts
@@ -271,7 +266,7 @@ func (m *Model) Predict(ctx context.Context, rows model.Rows, scores []float32) 
 	return m.Answer(ctx, rows, scores, nil)
 }
 
-// Answer implements model.Answerer, as Predict does model.Model.
+// Answer implements model.Answerer, as Predict implements model.Model.
 func (m *Model) Answer(ctx context.Context, rows model.Rows, scores []float32, texts [][]byte) error {
 	n, width, words := rows.Len(), m.info.Scores(), m.info.Texts()
 	if err := m.layout.Fits(rows); err != nil {
@@ -302,7 +297,7 @@ func (m *Model) Answer(ctx context.Context, rows model.Rows, scores []float32, t
 	}
 }
 
-// encode makes a frame of the rows: its length and a ModelInferRequest.
+// encode builds a frame of the rows: its length and a ModelInferRequest.
 func (m *Model) encode(rows model.Rows) (*call, error) {
 	id := strconv.FormatUint(m.ids.Add(1), 10)
 	request := oip.Request{ID: id, Inputs: m.layout.Fill(nil, rows)}
@@ -314,8 +309,8 @@ func (m *Model) encode(rows model.Rows) (*call, error) {
 	return &call{id: id, frame: frame}, nil
 }
 
-// try gives the call to a worker and waits for the answer. Its error is that of
-// a call which no worker had or which nobody waits for any more.
+// try gives the call to a worker and waits for the answer. It fails if no worker took the call or
+// the caller gave up.
 func (m *Model) try(ctx context.Context, c *call) (answer, error) {
 	again := &call{id: c.id, frame: c.frame, answer: make(chan answer, 1)}
 	timer := time.NewTimer(m.options.Timeout)
@@ -344,8 +339,8 @@ func (m *Model) try(ctx context.Context, c *call) (answer, error) {
 	}
 }
 
-// supervise keeps one worker running until the model is closed. ready gets
-// whether the first one started; where it did not, that is the end.
+// supervise keeps one worker running until the model is closed. It reports to ready whether the
+// first one started; if not, it returns.
 func (m *Model) supervise(ready chan<- error) {
 	for failures := 0; ; failures++ {
 		w, err := m.launch()
@@ -379,8 +374,8 @@ func (m *Model) supervise(ready chan<- error) {
 	}
 }
 
-// pause is how long to wait before a worker is started again: not at all after
-// one that had answered, then twice as long each time.
+// pause returns the delay before a worker is restarted: none after a worker that had answered, then
+// doubled each time.
 func pause(failures int) time.Duration {
 	if failures == 0 {
 		return 0
@@ -412,7 +407,7 @@ func (m *Model) launch() (*worker, error) {
 	return w, nil
 }
 
-// greet checks what a worker says of itself.
+// greet checks the metadata of a worker.
 func (m *Model) greet(data []byte) error {
 	metadata, err := oip.ParseMetadata(data)
 	if err != nil {
@@ -432,8 +427,8 @@ func (m *Model) greet(data []byte) error {
 	return nil
 }
 
-// feed gives calls to a worker until it is lost or the model is closed, and
-// returns why. A call that the worker had is answered in any case.
+// feed gives calls to a worker until it is lost or the model is closed, and returns the reason. It
+// answers every call that the worker took.
 func (m *Model) feed(w *worker) (answered bool, err error) {
 	for {
 		select {
@@ -457,8 +452,8 @@ func (m *Model) feed(w *worker) (answered bool, err error) {
 	}
 }
 
-// exchange sends a request and waits for the answer. After an error nobody knows
-// where the worker is.
+// exchange sends a request and waits for the answer. After an error the state of the worker is
+// unknown.
 func (m *Model) exchange(w *worker, c *call) (oip.Response, error) {
 	timer := time.NewTimer(m.options.Timeout)
 	defer timer.Stop()

@@ -19,22 +19,21 @@ import (
 )
 
 const (
-	frameBytesMax = 64 << 20 // of an answer
-	wordsBytesMax = 2 << 10  // so that the end of it is in a dead letter's reason
+	frameBytesMax = 64 << 20 // largest answer
+	wordsBytesMax = 2 << 10  // so that its end fits the reason of a dead letter
 	memoryPeriod  = 100 * time.Millisecond
 )
 
-// worker is a running process. One goroutine owns it and calls end or quit once.
-// The process is reaped last of all, so that its number cannot be another's while
-// anybody may still end it.
+// worker is a running process. One goroutine owns it and calls end or quit once. The process is
+// reaped last, so that no other process can have its pid while this one may still be killed.
 type worker struct {
 	command       *exec.Cmd
 	stdin, stdout *os.File
 	words         *words
-	frames        chan frame    // what it writes and, at last, why no more comes
+	frames        chan frame    // its output and, at last, why the output ended
 	stopped       chan struct{} // closed by end
 	group         sync.WaitGroup
-	overgrown     atomic.Int64 // resident bytes for which it was ended, or 0
+	overgrown     atomic.Int64 // resident bytes for which it was killed, or 0
 }
 
 type frame struct {
@@ -42,7 +41,7 @@ type frame struct {
 	err  error
 }
 
-// errEnded is what a worker that closed its stdout is lost for.
+// errEnded is the reason when a worker closed its stdout.
 var errEnded = errors.New("it ended")
 
 // spawn starts a process and the goroutines that read and watch it.
@@ -63,7 +62,7 @@ func spawn(o *Options) (*worker, error) {
 	c := w.command
 	c.Dir, c.Env = o.Dir, append(environment(o.Variables), o.Env...)
 	c.Stdin, c.Stdout, c.Stderr = theirIn, theirOut, w.words
-	c.WaitDelay = time.Second // for stderr, where a child of its own outlives it
+	c.WaitDelay = time.Second // for stderr, if a child of the worker outlives it
 	apart(c)
 	err = c.Start()
 	theirIn.Close()
@@ -76,13 +75,13 @@ func spawn(o *Options) (*worker, error) {
 	return w, nil
 }
 
-// ownVariables begin the names of the engine's own variables.
+// ownVariables is the prefix of the engine's own variables.
 const ownVariables = "AFTERBAY_"
 
 var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// environment returns the variables that every program needs, and those of names.
-// Others may hold secrets.
+// environment returns the variables that every program needs, and those in names. Other variables
+// may hold secrets.
 func environment(names []string) []string {
 	var list []string
 	for _, name := range append([]string{"PATH", "HOME", "LANG", "TMPDIR"}, names...) {
@@ -93,7 +92,7 @@ func environment(names []string) []string {
 	return list
 }
 
-// read hands on frames until there are no more.
+// read passes on frames until there are no more.
 func (w *worker) read() {
 	in := bufio.NewReaderSize(w.stdout, 64<<10)
 	for {
@@ -126,13 +125,13 @@ func readFrame(in *bufio.Reader) ([]byte, error) {
 	return data, nil
 }
 
-// setLength writes the length of what follows to the first four bytes.
+// setLength writes the length of the rest to the first four bytes.
 func setLength(frame []byte) { binary.LittleEndian.PutUint32(frame, uint32(len(frame)-4)) }
 
-// send writes a frame. Where it cannot because the worker ended, the worker's
-// end is what frames has next.
+// send writes a frame. If the write fails because the worker ended, the next frame in frames
+// reports its end.
 func (w *worker) send(frame []byte, deadline time.Time) error {
-	_ = w.stdin.SetWriteDeadline(deadline) // where pipes have none, end closes them
+	_ = w.stdin.SetWriteDeadline(deadline) // if pipes have no deadline, end closes them
 	_, err := w.stdin.Write(frame)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return errors.New("it did not read its request in time")
@@ -140,7 +139,7 @@ func (w *worker) send(frame []byte, deadline time.Time) error {
 	return nil
 }
 
-// watch ends a worker whose memory passes max.
+// watch kills a worker when its memory passes max.
 func (w *worker) watch(max int64) {
 	tick := time.NewTicker(memoryPeriod)
 	defer tick.Stop()
@@ -150,7 +149,7 @@ func (w *worker) watch(max int64) {
 			return
 		case <-tick.C:
 		}
-		// Where the system does not say it is 0.
+		// Memory returns 0 if the system does not report it.
 		if bytes, _ := procfs.Memory(w.command.Process.Pid, "VmRSS"); bytes > max {
 			w.overgrown.Store(bytes)
 			kill(w.command.Process)
@@ -159,7 +158,7 @@ func (w *worker) watch(max int64) {
 	}
 }
 
-// end ends the process, waits for all of it and returns why, with its last words.
+// end kills the process, waits for all of it, and returns the reason with its last output.
 func (w *worker) end(why error) error {
 	w.halt()
 	status := w.command.Wait()
@@ -188,7 +187,7 @@ func (w *worker) halt() {
 	w.group.Wait()
 }
 
-// quit lets an idle process end by itself, for a while.
+// quit gives an idle process some time to exit.
 func (w *worker) quit() error {
 	w.stdin.Close()
 	timer := time.NewTimer(quitTime)
@@ -205,14 +204,14 @@ func (w *worker) quit() error {
 	}
 }
 
-// words keeps the end of what was written to it.
+// words keeps the end of the text written to it.
 type words struct {
 	also io.Writer
 	mu   sync.Mutex
-	text []byte // the last of it, at most twice wordsBytesMax
+	text []byte // the end of the text, at most twice wordsBytesMax
 }
 
-// Write keeps text and never fails: a worker must not be stopped by its log.
+// Write keeps text and never fails, so that its log cannot stop a worker.
 func (w *words) Write(text []byte) (int, error) {
 	if w.also != nil {
 		_, _ = w.also.Write(text)

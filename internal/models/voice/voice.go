@@ -1,7 +1,7 @@
-// Package voice tells how long somebody speaks in a sound, by silero's model of
-// ONNX, so that what is silent costs no speech recognition. The model hears a
-// sound from its start to its end: what it has heard is kept within the row. For sounds
-// that come frame by frame, as events of a key, package internal/models/onnx keeps it by key.
+// Package voice measures how long people speak in a sound, by silero's ONNX model, so that silence
+// costs no speech recognition. The model processes a sound from start to end, and keeps its state
+// within the row. For sounds that arrive frame by frame, as events of a key, package
+// internal/models/onnx keeps the state by key.
 package voice
 
 import (
@@ -18,30 +18,30 @@ import (
 	"github.com/afterbay/afterbay/model"
 )
 
-// SecondsMax is how long a sound may be where Options do not say.
+// SecondsMax is the default of Options.SecondsMax.
 const SecondsMax = 900
 
 const (
-	frame       = 512 // samples that are heard at a time
-	carried     = 64  // of the frame before, in front of them
+	frame       = 512 // samples per step of the model
+	carried     = 64  // samples of the previous frame that precede them
 	stateSize   = 2 * 128
-	speechAbove = 0.5 // probability from which on somebody speaks
+	speechAbove = 0.5 // probability from which a frame is speech
 )
 
-// Options say which model hears.
+// Options say which model to use.
 type Options struct {
-	Path    string // of silero's model, for 16 kHz
+	Path    string // file of silero's model, for 16 kHz
 	Session onnx.SessionOptions
-	// SecondsMax is how long a sound may be; 0 is 900, 86,400 is the limit.
+	// SecondsMax is the longest sound in seconds; 0 is 900, 86,400 is the limit.
 	SecondsMax int
-	// Input is the name of the column of sounds; "" is audio.
+	// Input is the name of the column of sounds; "" means audio.
 	Input string
-	// Outputs name the two scores: seconds of speech, and seconds in all. None are
+	// Outputs name the two scores: seconds of speech, and seconds in total. If empty, they are
 	// speech and seconds.
 	Outputs []model.Output
 }
 
-// Validate returns what is wrong with the options, all of it, or nil.
+// Validate returns all errors of the options, or nil.
 func (o Options) Validate() error {
 	var list []error
 	if o.SecondsMax < 0 || o.SecondsMax > 86_400 {
@@ -53,7 +53,7 @@ func (o Options) Validate() error {
 	return errors.Join(append(list, o.Session.Validate())...)
 }
 
-// Model hears sounds. It is safe for concurrent use.
+// Model measures speech in sounds. It is safe for concurrent use.
 type Model struct {
 	session  *onnx.Session
 	seconds  int
@@ -63,7 +63,7 @@ type Model struct {
 
 var _ model.Model = (*Model)(nil)
 
-// Load starts the processes of the model. The caller closes it.
+// Load starts the processes of the model. The caller must close it.
 func Load(ctx context.Context, options Options) (*Model, error) {
 	if err := options.Validate(); err != nil {
 		return nil, fmt.Errorf("load model of voices: %w", err)
@@ -84,7 +84,7 @@ func Load(ctx context.Context, options Options) (*Model, error) {
 		Kind: "voice", Digest: session.Digest, Inputs: []model.Input{{Name: cmp.Or(options.Input, "audio"), Type: model.Bytes}},
 		Outputs: outputs, Describe: fmt.Sprintf("speech in sounds, sounds at a time: %d", m.parallel),
 	}
-	if _, err := m.hear(ctx, make([]float32, 1)); err != nil { // that it is such a model
+	if _, err := m.hear(ctx, make([]float32, 1)); err != nil { // checks that it is such a model
 		m.Close()
 		return nil, fmt.Errorf("load model of voices: %s is none of silero's for 16 kHz: %w", options.Path, err)
 	}
@@ -100,8 +100,8 @@ func (m *Model) Close() error {
 // Info describes the model. Its slices are shared: do not change them.
 func (m *Model) Info() model.Info { return m.info }
 
-// Check returns why a sound cannot be heard: it is missing, no WAV file of 16 bits,
-// shorter than its head says, or too long.
+// Check returns nil if a sound can be scored, else the reason: it is missing, not a WAV file of 16
+// bits, shorter than its header says, or too long.
 func (m *Model) Check(_ []float64, columns [][]byte) error {
 	name := m.info.Inputs[0].Name
 	if len(columns) != 1 || columns[0] == nil {
@@ -120,8 +120,7 @@ func (m *Model) Check(_ []float64, columns [][]byte) error {
 	return nil
 }
 
-// Predict writes for each sound how many seconds somebody speaks, and how many it
-// has.
+// Predict writes for each sound the seconds of speech and the total seconds.
 func (m *Model) Predict(ctx context.Context, rows model.Rows, scores []float32) error {
 	n := rows.Len()
 	if rows.Width != 0 || rows.BytesWidth != 1 || len(scores) < 2*n {
@@ -133,7 +132,7 @@ func (m *Model) Predict(ctx context.Context, rows model.Rows, scores []float32) 
 		group.Go(func() error {
 			s, err := parse(rows.Bytes[i])
 			if err != nil {
-				return err // rows that Check refuses do not come here
+				return err // Check refuses such rows before
 			}
 			wave := s.wave()
 			heard, err := m.hear(ctx, wave)
@@ -154,8 +153,7 @@ func (m *Model) Predict(ctx context.Context, rows model.Rows, scores []float32) 
 	return group.Wait()
 }
 
-// hear returns how probable speech is in each frame; the last is filled up with
-// zeros.
+// hear returns the probability of speech in each frame. It pads the last frame with zeros.
 func (m *Model) hear(ctx context.Context, wave []float32) ([]float32, error) {
 	input := onnx.Tensor{Name: "input", Datatype: "FP32", Shape: []int64{1, carried + frame}, Raw: make([]byte, 4*(carried+frame))}
 	state := onnx.Tensor{Name: "state", Datatype: "FP32", Shape: []int64{2, 1, stateSize / 2}, Raw: make([]byte, 4*stateSize)}

@@ -8,23 +8,24 @@ import (
 )
 
 const (
-	rate       = 16000 // samples a second, that the model knows
+	rate       = 16000 // samples per second that the model requires
 	rateLeast  = 8000
 	rateMost   = 192000
 	channelMax = 16
 )
 
-// sound is what the head of a WAV file says of the samples behind it.
+// sound is the header of a WAV file, and its samples.
 type sound struct {
 	channels, rate int
-	samples        []byte // of 16 bits, little-endian, channel after channel
+	samples        []byte // of 16 bits, little-endian, channels interleaved
 }
 
 // frames returns how many samples each channel has.
 func (s *sound) frames() int { return len(s.samples) / (2 * s.channels) }
 
-// parse reads a WAV file: PCM of 16 bits, all of which its head names. A file that
-// was written while it was recorded, whose head does not say, ends where it ends.
+// parse reads a WAV file: PCM of 16 bits, with all samples that its header declares. If the header
+// was written before the recording ended, it declares no length; the samples then extend to the end
+// of the file.
 func parse(data []byte) (*sound, error) {
 	if len(data) < 12 || string(data[:4]) != "RIFF" || string(data[8:12]) != "WAVE" {
 		return nil, fmt.Errorf("no WAV file: it begins with %q", data[:min(4, len(data))])
@@ -43,7 +44,7 @@ func parse(data []byte) (*sound, error) {
 		case kind == "data" && s == nil:
 			return nil, errors.New("a WAV file that does not say what its sound is")
 		case kind == "data":
-			if size == 0 || size >= 0x7fff0000 { // not known when the head was written
+			if size == 0 || size >= 0x7fff0000 { // unknown when the header was written
 				content = rest
 			} else if uint64(len(content)) < size {
 				second := float64(2 * s.channels * s.rate)
@@ -66,8 +67,8 @@ func head(format []byte) (*sound, error) {
 	return &sound{channels: channels, rate: int(hertz)}, nil
 }
 
-// wave returns the mean of the channels at 16 kHz, from -1 to 1: on straight lines
-// between the samples, of a higher rate the mean of those around.
+// wave returns the mean of the channels at 16 kHz, from -1 to 1. It interpolates linearly between
+// samples. For a higher rate it averages the neighbours first.
 func (s *sound) wave() []float32 {
 	n := s.frames()
 	mono := make([]float32, n)
@@ -94,7 +95,7 @@ func (s *sound) wave() []float32 {
 	return out
 }
 
-// smooth returns the means of so many neighbours.
+// smooth returns the moving mean over wide neighbours.
 func smooth(wave []float32, wide int) []float32 {
 	sums := make([]float64, len(wave)+1)
 	for i, value := range wave {

@@ -2,9 +2,8 @@ package worker
 
 import "golang.org/x/sys/unix"
 
-// limitMemory limits what the process can write to: its heaps, those of Go and
-// of C. Address space that is only reserved, of which Go and C take much, does
-// not count.
+// limitMemory limits the writable memory of the process: the heaps of Go and of C. It does not
+// count reserved address space, because Go and C reserve much.
 func limitMemory(bytesMax int64) error {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_DATA, &limit); err != nil {

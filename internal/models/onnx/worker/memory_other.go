@@ -2,6 +2,5 @@
 
 package worker
 
-// limitMemory does nothing: the system has no limit that counts memory that is
-// in use.
+// limitMemory does nothing: the system has no limit for memory in use.
 func limitMemory(int64) error { return nil }

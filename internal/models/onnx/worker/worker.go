@@ -1,7 +1,7 @@
-// Package worker is the process that holds ONNX Runtime and one model, for a
-// internal/models/onnx in another process: it is asked on its standard input and answers
-// on its standard output. A program that imports it is linked to the system's
-// C library, so it is a program of its own: cmd/afterbay-onnx.
+// Package worker is the process that runs ONNX Runtime with one model. Its client is
+// internal/models/onnx in another process. It reads requests on standard input and answers on
+// standard output. A program that imports it is linked to the system's C library, so it is a
+// separate program: cmd/afterbay-onnx.
 package worker
 
 import (
@@ -18,19 +18,19 @@ import (
 	"github.com/afterbay/afterbay/internal/models/onnx/internal/wire"
 )
 
-// Options say what a worker runs. internal/models/onnx fills them in by flags.
+// Options say what a worker runs. internal/models/onnx sets them by flags.
 type Options struct {
 	Library       string // file of ONNX Runtime
 	LibraryDigest string // its sha256, 64 hex digits
 	Model         string // file of the model
 	ModelDigest   string // its sha256
-	Threads       int    // of a call, 1 to 256
-	TensorBytes   int64  // most that the tensors of a call, and those of an answer, take
-	MemoryBytes   int64  // most that the process takes; where the system cannot limit it (it can on Linux) it is not limited
+	Threads       int    // per call, 1 to 256
+	TensorBytes   int64  // most bytes of the tensors of a call, and of those of an answer
+	MemoryBytes   int64  // most memory of the process; ignored if the system cannot limit it (Linux can)
 }
 
-// Main runs a worker as the arguments of a command line say, with in and out as
-// Run has them, and returns the exit code. It writes what goes wrong to complaints.
+// Main runs a worker by the arguments of a command line and returns the exit code. in and out are
+// as for Run. It writes errors to complaints.
 func Main(arguments []string, in io.Reader, out, complaints io.Writer) int {
 	var o Options
 	flags := flag.NewFlagSet("afterbay-onnx", flag.ContinueOnError)
@@ -56,16 +56,15 @@ func Main(arguments []string, in io.Reader, out, complaints io.Writer) int {
 	return 0
 }
 
-// session is what a worker asks: ONNX Runtime.
+// session is the ONNX Runtime of a worker.
 type session interface {
 	Graph() wire.Graph
 	Run(inputs []wire.Tensor, outputs []string, bytesMax int64, use func([]wire.Tensor) error) error
 }
 
-// Run loads the library and the model, describes the model, and answers until
-// in ends. Then it returns at once, though a call may be under way: the process
-// is to end, and with it the call. What the model refuses is an answer; an error
-// is the end of the worker.
+// Run loads the library and the model, describes the model, and answers until in ends. Then it
+// returns at once, even during a call: the process is about to exit. If the model refuses a
+// request, that is an answer. An error ends the worker.
 func Run(options Options, in io.Reader, out io.Writer) error {
 	s, err := open(options)
 	if err != nil {
@@ -124,8 +123,7 @@ func checkLibrary(path, digest string) error {
 	return nil
 }
 
-// readModel reads the file that is run: what was checked and what is run are
-// the same bytes.
+// readModel reads the file of the model, so that the bytes it checks are the bytes that run.
 func readModel(path, digest string, bytesMax int64) ([]byte, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -150,9 +148,8 @@ func readModel(path, digest string, bytesMax int64) ([]byte, error) {
 	return content.Bytes(), nil
 }
 
-// serve answers frame by frame. It reads a frame ahead, so that who asks never
-// waits to write while the answer waits to be read, and goes on reading then,
-// so that it sees the end of in during a call.
+// serve answers frame by frame. It reads one frame ahead, so that the client never blocks on a
+// write while an answer waits to be read. It also notices the end of in during a call.
 func serve(s session, tensorBytes int64, in io.Reader, out io.Writer) error {
 	asked, free := make(chan []byte, 1), make(chan []byte, 3)
 	for range cap(free) {

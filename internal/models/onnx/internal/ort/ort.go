@@ -1,6 +1,5 @@
-// Package ort calls ONNX Runtime in a shared library that it loads, by the C
-// interface of the library and without cgo. A program that imports it is
-// linked to the system's C library.
+// Package ort calls ONNX Runtime in a shared library, by the C interface of the library and without
+// cgo. A program that imports it is linked to the system's C library.
 package ort
 
 import (
@@ -14,11 +13,11 @@ import (
 	"github.com/afterbay/afterbay/internal/models/onnx/internal/wire"
 )
 
-// apiVersion is the version of the C interface that is asked for. Libraries
-// keep serving old ones: their tables of functions only grow.
+// apiVersion is the requested version of the C interface. Libraries keep serving old versions:
+// their tables of functions only grow.
 const apiVersion = 17
 
-// Places in the table of functions, which is in the order of the C header.
+// Indexes in the table of functions, in the order of the C header.
 const (
 	getErrorMessage                        = 2
 	createEnv                              = 3
@@ -62,8 +61,8 @@ const (
 	stringType                             = 8
 )
 
-// datatypes are the names of ONNX's element types in the Open Inference
-// Protocol, by number; "" is one that cannot pass.
+// datatypes are the names of ONNX's element types in the Open Inference Protocol, by number. ""
+// marks a type that cannot be passed.
 var datatypes = [...]string{
 	1: "FP32", 2: "UINT8", 3: "INT8", 4: "UINT16", 5: "INT16", 6: "INT32", 7: "INT64",
 	stringType: "BYTES", 9: "BOOL", 10: "FP16", 11: "FP64", 12: "UINT32", 13: "UINT64",
@@ -83,8 +82,8 @@ type Library struct {
 	version     string
 }
 
-// Open loads the library of a file. What the library does when it is loaded
-// runs with all rights of the process: check the file before.
+// Open loads the library from a file. The code that the library runs while it is loaded has all
+// rights of the process, so check the file first.
 func Open(path string) (*Library, error) {
 	handle, err := purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_LOCAL)
 	if err != nil {
@@ -144,7 +143,7 @@ func (l *Library) release(place int, handle uintptr) {
 	}
 }
 
-// cString returns text as C has it. It must not hold a zero byte.
+// cString returns text as a C string. It must not contain a zero byte.
 func cString(text string) *byte { return &append([]byte(text), 0)[0] }
 
 // goString copies a string of C.
@@ -159,18 +158,18 @@ func goString(p *byte) string {
 	return string(unsafe.Slice(p, n))
 }
 
-// Session is a model that ONNX Runtime has read. One goroutine uses it.
+// Session is a model that ONNX Runtime has read. It is not safe for concurrent use.
 type Session struct {
 	library *Library
 	handle  uintptr
 	graph   wire.Graph
-	inputs  map[string]*byte // names as C has them
+	inputs  map[string]*byte // names as C strings
 	outputs map[string]*byte
 	all     []string // names of the outputs that are tensors
 }
 
-// NewSession reads the bytes of a model, which are not kept. It uses so many
-// threads, the caller's among them, which do not spin when idle.
+// NewSession reads the bytes of a model. It does not keep them. It uses this many threads,
+// including the caller's; they do not spin when idle.
 func (l *Library) NewSession(model []byte, threads int) (*Session, error) {
 	if len(model) == 0 {
 		return nil, errors.New("the model is empty")
@@ -207,8 +206,7 @@ func (s *Session) Close() {
 	s.handle = 0
 }
 
-// Graph describes the model. Inputs and outputs that are no tensors have no
-// type.
+// Graph describes the model. Inputs and outputs that are not tensors have no type.
 func (s *Session) Graph() wire.Graph { return s.graph }
 
 func (s *Session) describe() (err error) {
@@ -261,7 +259,7 @@ func (s *Session) describeSide(names map[string]*byte, count, name, typeInfo int
 	return list, nil
 }
 
-// shape reads what a type of a tensor says; no type is one that cannot pass.
+// shape reads the type and shape of a tensor. The type is "" if it cannot be passed.
 func (l *Library) shape(info uintptr) (string, []int64, error) {
 	var element int32
 	var rank uint64
@@ -283,8 +281,8 @@ func (l *Library) shape(info uintptr) (string, []int64, error) {
 	return datatypes[element], shape, nil
 }
 
-// Run runs the model and hands the named outputs to use, all that are tensors
-// where none is named, at most bytesMax of them. They are valid until use returns.
+// Run runs the model and passes the named outputs to use, or all tensor outputs if no name is
+// given. They may have at most bytesMax bytes, and are valid until use returns.
 func (s *Session) Run(inputs []wire.Tensor, outputs []string, bytesMax int64, use func([]wire.Tensor) error) error {
 	if len(outputs) == 0 {
 		outputs = s.all
@@ -302,7 +300,7 @@ func (s *Session) Run(inputs []wire.Tensor, outputs []string, bytesMax int64, us
 				l.release(releaseValue, value)
 			}
 		}
-		runtime.KeepAlive(held) // a value of numbers is over the memory of Go
+		runtime.KeepAlive(held) // a value of numbers points to Go memory
 	}()
 	for i := range inputs {
 		t := &inputs[i]

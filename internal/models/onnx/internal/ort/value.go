@@ -11,14 +11,14 @@ import (
 	"github.com/afterbay/afterbay/internal/models/onnx/internal/wire"
 )
 
-// value makes a value of ONNX Runtime out of a tensor, whose data must fit its
-// shape. held must be kept until the value is released.
+// value creates a value of ONNX Runtime from a tensor. The data must fit the shape. The caller must
+// keep held until the value is released.
 func (l *Library) value(t *wire.Tensor) (value uintptr, held any, err error) {
 	element := slices.Index(datatypes[:], t.Datatype)
 	if element <= 0 {
 		return 0, nil, fmt.Errorf("there is no type %q", t.Datatype)
 	}
-	shape := append(slices.Clone(t.Shape), 0) // so that a scalar has an address as well
+	shape := append(slices.Clone(t.Shape), 0) // so that a scalar has an address too
 	if element == stringType {
 		value, err = l.stringValue(t, shape)
 		return value, nil, err
@@ -29,8 +29,8 @@ func (l *Library) value(t *wire.Tensor) (value uintptr, held any, err error) {
 	return value, data, err
 }
 
-// aligned returns the data at an address that fits each type, of a byte at
-// least: kernels may read whole words, and C wants an address of no data too.
+// aligned returns the data at an address aligned for every type, with at least one byte. Kernels
+// may read whole words, and C requires an address for empty data too.
 func aligned(data []byte) []byte {
 	const word = 8
 	if len(data) > 0 && uintptr(unsafe.Pointer(&data[0]))%word == 0 {
@@ -62,7 +62,7 @@ func (l *Library) stringValue(t *wire.Tensor, shape []int64) (value uintptr, err
 	return value, nil
 }
 
-// read makes t of a value, of whose memory it is until that is released.
+// read sets t from a value. t points to the memory of the value until the value is released.
 func (l *Library) read(value uintptr, t *wire.Tensor, bytesMax int64) error {
 	var tensor int32
 	if err := l.call(isTensor, value, uintptr(unsafe.Pointer(&tensor))); err != nil {

@@ -1,6 +1,6 @@
-// Package wire is how tensors pass between the engine and the process that
-// holds ONNX Runtime: messages of the Open Inference Protocol with raw
-// contents, each behind its length in four bytes, little-endian.
+// Package wire passes tensors between the engine and the process with ONNX Runtime. Messages are
+// those of the Open Inference Protocol with raw contents. Each follows its length in four bytes,
+// little-endian.
 package wire
 
 import (
@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// FrameRest is room in a frame for what is no element: names, shapes.
+	// FrameRest is the room in a frame for names and shapes.
 	FrameRest = 1 << 20
 
 	dimensionsMax = 32
@@ -25,25 +25,24 @@ const (
 // Tensor is elements of one type in a shape.
 type Tensor struct {
 	Name string
-	// Datatype is one of the Open Inference Protocol: BOOL, UINT8 to UINT64,
-	// INT8 to INT64, FP16, FP32, FP64, or BYTES, which are strings.
+	// Datatype is one of the Open Inference Protocol: BOOL, UINT8 to UINT64, INT8 to INT64, FP16,
+	// FP32, FP64, or BYTES for strings.
 	Datatype string
-	// Shape is the lengths of the dimensions, the slowest first; none is a
-	// scalar. In descriptions of models -1 is any length.
+	// Shape holds the lengths of the dimensions, the slowest first; it is empty for a scalar. In
+	// descriptions of models -1 means any length.
 	Shape []int64
-	// Raw is the elements in row-major order, little-endian; of BYTES each
-	// stands behind its length in four bytes.
+	// Raw holds the elements in row-major order, little-endian. An element of BYTES follows its
+	// length in four bytes.
 	Raw []byte
 }
 
-// Graph describes what a model takes and returns.
+// Graph describes the inputs and outputs of a model.
 type Graph struct {
-	Runtime         string // what runs it, with version
+	Runtime         string // name and version of the runtime
 	Inputs, Outputs []Tensor
 }
 
-// ElementSize returns the bytes of an element, 0 of BYTES, and -1 of what is
-// no datatype.
+// ElementSize returns the bytes of an element, 0 for BYTES, and -1 for an unknown datatype.
 func ElementSize(datatype string) int {
 	switch datatype {
 	case "BYTES":
@@ -60,8 +59,8 @@ func ElementSize(datatype string) int {
 	return -1
 }
 
-// Elements returns how many elements the shape has, or an error where a length
-// is negative or there are more than memory could hold.
+// Elements returns how many elements the shape has. It fails if a length is negative or there are
+// more elements than memory could hold.
 func (t *Tensor) Elements() (int, error) {
 	if len(t.Shape) > dimensionsMax {
 		return 0, fmt.Errorf("tensor %q has %d dimensions, the limit is %d", t.Name, len(t.Shape), dimensionsMax)
@@ -76,7 +75,7 @@ func (t *Tensor) Elements() (int, error) {
 	return int(n), nil
 }
 
-// Check says why the data do not fit type and shape, or nil.
+// Check returns nil if the data fits type and shape, else the reason.
 func (t *Tensor) Check() error {
 	n, err := t.Elements()
 	if err != nil {
@@ -99,7 +98,7 @@ func (t *Tensor) Check() error {
 	return fmt.Errorf("tensor %q of %s and shape %d has %d bytes", t.Name, t.Datatype, t.Shape, len(t.Raw))
 }
 
-// Strings goes over the elements of a tensor of BYTES, as far as they are whole.
+// Strings iterates over the complete elements of a tensor of BYTES.
 func Strings(data []byte) func(yield func([]byte) bool) {
 	return func(yield func([]byte) bool) {
 		for len(data) >= 4 {
@@ -124,8 +123,7 @@ func AppendString(data, element []byte) []byte {
 	return append(binary.LittleEndian.AppendUint32(data, uint32(len(element))), element...)
 }
 
-// Numbers of fields in the messages, which are ModelInferRequest,
-// ModelInferResponse and ModelMetadataResponse.
+// Field numbers of the messages ModelInferRequest, ModelInferResponse and ModelMetadataResponse.
 const (
 	requestInputs, requestOutputs, requestRaw  = 5, 6, 7
 	answerParameters, answerOutputs, answerRaw = 4, 5, 6
@@ -135,13 +133,13 @@ const (
 	mapKey, mapValue, parameterString          = 1, 2, 3
 )
 
-// errorParameter is the parameter or property that says what went wrong.
+// errorParameter is the parameter or property with an error message.
 const errorParameter = "error"
 
-// Begin returns b with room for the length of a frame, which End fills in.
+// Begin returns b with room for the length of a frame, which End sets.
 func Begin(b []byte) []byte { return append(b[:0], 0, 0, 0, 0) }
 
-// End fills in the length of the frame that b is.
+// End sets the length of the frame b.
 func End(b []byte) ([]byte, error) {
 	if len(b)-4 > math.MaxUint32 {
 		return nil, fmt.Errorf("a message of %d bytes", len(b))
@@ -150,7 +148,7 @@ func End(b []byte) ([]byte, error) {
 	return b, nil
 }
 
-// AppendRequest appends a ModelInferRequest; no name of an output asks for all.
+// AppendRequest appends a ModelInferRequest. Without output names it requests all outputs.
 func AppendRequest(b []byte, inputs []Tensor, outputs []string) []byte {
 	b = appendTensors(b, requestInputs, inputs)
 	for _, name := range outputs {
@@ -165,7 +163,7 @@ func AppendAnswer(b []byte, outputs []Tensor) []byte {
 	return appendRaw(appendTensors(b, answerOutputs, outputs), answerRaw, outputs)
 }
 
-// AppendError appends a ModelInferResponse that says why there is no answer.
+// AppendError appends a ModelInferResponse with the reason why there is no answer.
 func AppendError(b []byte, reason string) []byte {
 	parameter := appendText(nil, parameterString, reason)
 	entry := appendText(nil, mapKey, errorParameter)
@@ -173,8 +171,7 @@ func AppendError(b []byte, reason string) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(b, answerParameters, protowire.BytesType), entry)
 }
 
-// AppendNoGraph appends a ModelMetadataResponse that says why there is no
-// model.
+// AppendNoGraph appends a ModelMetadataResponse with the reason why there is no model.
 func AppendNoGraph(b []byte, reason string) []byte {
 	entry := appendText(appendText(nil, mapKey, errorParameter), mapValue, reason)
 	return protowire.AppendBytes(protowire.AppendTag(b, metadataProperties, protowire.BytesType), entry)
@@ -214,8 +211,8 @@ func appendRaw(b []byte, field protowire.Number, list []Tensor) []byte {
 
 var errBroken = errors.New("a broken message")
 
-// fields goes over the fields of a message that are strings, bytes or
-// messages, and skips the others.
+// fields iterates over the fields of a message that are strings, bytes or messages, and skips the
+// others.
 func fields(b []byte, each func(field protowire.Number, value []byte) error) error {
 	for len(b) > 0 {
 		field, kind, n := protowire.ConsumeTag(b)
@@ -264,7 +261,7 @@ func parseTensor(b []byte) (t Tensor, err error) {
 	return t, err
 }
 
-// parsed collects what all three messages have.
+// parsed collects the common content of all three messages.
 type parsed struct {
 	tensors [2][]Tensor // by field: inputs or outputs first, then the others
 	raw     [][]byte
@@ -294,8 +291,7 @@ func (p *parsed) fill() ([]Tensor, error) {
 	return list, nil
 }
 
-// parameter takes an entry of a map whose values are strings, or parameters
-// that hold one.
+// parameter reads an entry of a map. Its value is a string, or a parameter that holds a string.
 func (p *parsed) parameter(entry []byte, bare bool) error {
 	var key, value []byte
 	err := fields(entry, func(field protowire.Number, part []byte) error {
@@ -320,13 +316,13 @@ func (p *parsed) parameter(entry []byte, bare bool) error {
 	return err
 }
 
-// Failure is an answer that says what went wrong; who answers goes on.
+// Failure is an answer with an error message. The server continues to answer.
 type Failure struct{ Reason string }
 
 // Error returns the reason.
 func (f *Failure) Error() string { return f.Reason }
 
-// ParseRequest reads a ModelInferRequest. Raw are slices of b.
+// ParseRequest parses a ModelInferRequest. Each Raw is a slice of b.
 func ParseRequest(b []byte) (inputs []Tensor, outputs []string, err error) {
 	var p parsed
 	err = fields(b, func(field protowire.Number, value []byte) error {
@@ -352,8 +348,8 @@ func ParseRequest(b []byte) (inputs []Tensor, outputs []string, err error) {
 	return inputs, outputs, err
 }
 
-// ParseAnswer reads a ModelInferResponse; of one that says what went wrong the
-// error is a *Failure. Raw are slices of b.
+// ParseAnswer parses a ModelInferResponse. If it has an error message, the error is a *Failure.
+// Each Raw is a slice of b.
 func ParseAnswer(b []byte) ([]Tensor, error) {
 	var p parsed
 	err := fields(b, func(field protowire.Number, value []byte) error {
@@ -373,8 +369,7 @@ func ParseAnswer(b []byte) ([]Tensor, error) {
 	return p.fill()
 }
 
-// ParseGraph reads a ModelMetadataResponse; of one that says what went wrong
-// the error is a *Failure.
+// ParseGraph parses a ModelMetadataResponse. If it has an error message, the error is a *Failure.
 func ParseGraph(b []byte) (Graph, error) {
 	var p parsed
 	var g Graph
@@ -395,9 +390,8 @@ func ParseGraph(b []byte) (Graph, error) {
 	return g, errors.Join(err, p.failure)
 }
 
-// ReadFrame reads a frame into b, which it extends, and returns its message.
-// Of a longer message than max it reads nothing but the length. io.EOF is the
-// end between frames.
+// ReadFrame reads a frame into b, which it extends, and returns its message. If the message is
+// longer than max, it reads only the length. The error is io.EOF if the input ends between frames.
 func ReadFrame(r io.Reader, b []byte, max int64) ([]byte, error) {
 	b = slices.Grow(b[:0], 4)[:4]
 	if _, err := io.ReadFull(r, b); err != nil {
