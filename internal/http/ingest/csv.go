@@ -8,34 +8,33 @@ import (
 )
 
 const (
-	columnsMax  = 10_000 // of a header
-	columnBytes = 160    // that a column costs beside its name
+	columnsMax  = 10_000 // in a header
+	columnBytes = 160    // memory of a column in addition to its name
 	cellBytes   = 32
-	stringBytes = 6 // most that JSON needs for a byte of a string
+	stringBytes = 6 // maximum JSON size of one byte of a string
 )
 
-// csvReader turns the rows below a header into JSON objects. Cells are separated by
-// commas, or by the semicolons or tabs of a header without commas:
+// csvReader converts CSV rows to JSON objects. The names are in a header. The separator is a comma,
+// or the semicolon or tab of a header without commas:
 //
-//   - an empty cell is absent; a quoted empty one is an empty string
-//   - a cell without quotes that is a JSON number stays that number, digit by
-//     digit
+//   - an empty cell is absent; a quoted empty cell is an empty string
+//   - an unquoted cell that is a JSON number remains that number, digit by digit
 //   - any other cell is a string
 //
-// A row that is not CSV, or has more or fewer cells than the header, is kept as
-// its first line came, so that it becomes one dead letter and the rows after it
-// are read.
+// If a row is not valid CSV or has another number of cells than the header, only its first line
+// becomes a record, unchanged. That record becomes one dead letter, and the following rows are read
+// normally.
 type csvReader struct {
 	source  *lineReader
-	comma   byte     // between cells
+	comma   byte     // separator of cells
 	nulls   bool     // an empty cell is null
 	names   [][]byte // `"name":`
-	cells   []cell   // of the row that was parsed last
-	scratch []byte   // of its cells with doubled quotes
-	row     []byte   // lines of the row being read, each with its end
-	ends    []int    // where each of them ends; bytes behind the last are read again
-	began   int64    // line of the last row
-	whole   bool     // and whether it is one
+	cells   []cell   // cells of the last parsed row
+	scratch []byte   // cells with doubled quotes removed
+	row     []byte   // lines of the current row, with line ends
+	ends    []int    // end of each line in row; bytes after the last are read again
+	began   int64    // first line of the last row
+	whole   bool     // whether the last row was valid
 }
 
 func newCSVReader(source *lineReader) (*csvReader, error) {
@@ -101,12 +100,11 @@ func (r *csvReader) next(dst []byte) ([]byte, error) {
 	if len(dst)-at > LineBytesMax {
 		return dst[:at], r.source.tooLong(r.began)
 	}
-	r.consume(len(r.ends)) // only here: cells alias the row
+	r.consume(len(r.ends)) // not earlier, because cells alias the row
 	return dst, nil
 }
 
-// object appends the cells as a JSON object, or as much of it as is too long for a
-// record.
+// object appends the cells as a JSON object. It stops when the object is too long for a record.
 func (r *csvReader) object(dst []byte) ([]byte, error) {
 	from := len(dst)
 	dst = append(dst, '{')
@@ -138,8 +136,8 @@ func (r *csvReader) object(dst []byte) ([]byte, error) {
 	return append(dst, '}'), nil
 }
 
-// Separator returns what separates the cells of a header: a comma where one stands
-// outside of quotes, or else a semicolon or tab.
+// Separator returns the separator of a header's cells: a comma if there is one outside quotes,
+// otherwise a semicolon or tab.
 func Separator(header []byte) byte {
 	found, quoted := byte(','), false
 	for _, c := range header {
@@ -156,17 +154,16 @@ func Separator(header []byte) byte {
 	return found
 }
 
-// consume drops the first lines of row; the others are read again.
+// consume drops the first lines of row. The rest is read again.
 func (r *csvReader) consume(lines int) {
 	end := r.ends[lines-1]
 	r.row = r.row[:copy(r.row, r.row[end:])]
 	r.ends = r.ends[:0]
 }
 
-// readRow makes row start with the lines of the next row: as many as it takes
-// for its quotes to be even. Lines that are left from a row that was none come
-// first. An odd quote opens at most one search for its partner, and the next
-// odd one ends it, so that each line is looked at a bounded number of times.
+// readRow fills row with the lines of the next row, until the number of quotes is even. Lines left
+// from an invalid row come first. An odd quote starts at most one search for its partner, and the
+// next odd quote ends it. So each line is scanned a bounded number of times.
 func (r *csvReader) readRow() error {
 	r.ends = r.ends[:0]
 	quotes, from := 0, 0
@@ -198,14 +195,14 @@ func (r *csvReader) readRow() error {
 	}
 }
 
-// cell is one of a row.
+// cell is a cell of a row.
 type cell struct {
-	text   []byte // aliases the row, or scratch
+	text   []byte // aliases row or scratch
 	quoted bool
 }
 
-// parse splits a row into cells, at most so many. ok is false where it is no CSV, as
-// encoding/csv judges it, has more cells, or ends before the row does.
+// parse splits a row into at most most cells. ok is false if the row is not valid CSV by the rules
+// of encoding/csv, has more cells, or ends before the given lines do.
 func (r *csvReader) parse(row []byte, most int) (ok bool, err error) {
 	r.cells, r.scratch = r.cells[:0], r.scratch[:0]
 	if len(row) > LineBytesMax+1 {
@@ -233,7 +230,7 @@ func (r *csvReader) parse(row []byte, most int) (ok bool, err error) {
 	return len(row) == 0, nil
 }
 
-// plainCell takes a cell without quotes off a row. more is that another one follows.
+// plainCell reads an unquoted cell. more reports whether another cell follows.
 func (r *csvReader) plainCell(row []byte) (text, rest []byte, more, ok bool) {
 	end := bytes.IndexByte(row, '\n')
 	if comma := bytes.IndexByte(row[:end], r.comma); comma >= 0 {
@@ -244,7 +241,7 @@ func (r *csvReader) plainCell(row []byte) (text, rest []byte, more, ok bool) {
 	return text, rest, more, bytes.IndexByte(text, '"') < 0
 }
 
-// quotedCell takes a cell off a row behind its first quote.
+// quotedCell reads a quoted cell. row starts after the opening quote.
 func (r *csvReader) quotedCell(row []byte) (text, rest []byte, more, ok bool, err error) {
 	from := len(r.scratch)
 	for {
@@ -256,7 +253,7 @@ func (r *csvReader) quotedCell(row []byte) (text, rest []byte, more, ok bool, er
 		if bytes.Contains(part, []byte("\r\n")) {
 			part = bytes.ReplaceAll(part, []byte("\r\n"), []byte("\n"))
 		}
-		doubled := next[0] == '"' // a row ends with a newline
+		doubled := next[0] == '"' // a row ends with a newline, so next is not empty
 		if !doubled && len(r.scratch) == from {
 			text = part
 		} else if r.scratch, err = r.source.room.Add(r.scratch, part); err != nil {
@@ -284,7 +281,7 @@ func (r *csvReader) quotedCell(row []byte) (text, rest []byte, more, ok bool, er
 	}
 }
 
-// isNumber reports whether text is a number of JSON's grammar.
+// isNumber reports whether text is a JSON number.
 func isNumber(text []byte) bool {
 	digits := func() bool {
 		n := 0
@@ -317,8 +314,8 @@ func isNumber(text []byte) bool {
 	return len(text) == 0
 }
 
-// appendString appends text as a JSON string. Bytes that are not UTF-8 stay as
-// they are, for the pipeline to refuse.
+// appendString appends text as a JSON string. Invalid UTF-8 stays unchanged; the pipeline rejects
+// it.
 func appendString[T string | []byte](dst []byte, text T) []byte {
 	const hex = "0123456789abcdef"
 	dst = append(dst, '"')

@@ -14,16 +14,16 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// detectBytes is how much of a source Detect looks at.
+// detectBytes is how much of a source Detect examines.
 const detectBytes = 64 << 10
 
-// zstdMemoryMax bounds the memory that decompressing takes, whatever the source asks for.
+// zstdMemoryMax limits the memory for decompression.
 const zstdMemoryMax = 64 << 20
 
-// Detect returns the text of a source and how its records are written. It decompresses gzip and
-// zstd, which it knows by their first bytes. A format that is not "" is taken as given. Otherwise the
-// ending of name decides (.csv and .tsv are CSV), and content that is no NDJSON is a *LineError:
-// binary files, a JSON array, JSON over several lines, CSV.
+// Detect returns the decompressed text of a source, and its format. It recognises gzip and zstd by
+// their first bytes. If format is not "", Detect returns that format. Otherwise the file name
+// extension decides: .csv and .tsv are CSV. All other content must be NDJSON. If it is a binary
+// file, a JSON array, JSON over several lines, or CSV, the error is a *LineError.
 //
 // Detect blocks until it has read the first line. The caller closes the source after the last read.
 func Detect(source io.Reader, name string, format Format) (io.Reader, Format, error) {
@@ -54,7 +54,7 @@ func Detect(source io.Reader, name string, format Format) (io.Reader, Format, er
 	return text, NDJSON, nil
 }
 
-// decompress returns the text of a source and its start: the first line, or as much of it as is looked at.
+// decompress returns the text of a source and its start: the first line, up to detectBytes.
 func decompress(source io.Reader, name string) (text *bufio.Reader, start []byte, err error) {
 	text = bufio.NewReaderSize(source, detectBytes)
 	if start, err = startOf(text, name); err != nil {
@@ -77,7 +77,7 @@ func decompress(source io.Reader, name string) (text *bufio.Reader, start []byte
 	return text, start, err
 }
 
-// startOf waits for the first line that is not blank, for the end, or for as much as is looked at.
+// startOf waits for the first line that is not blank, for the end, or for detectBytes.
 func startOf(text *bufio.Reader, name string) ([]byte, error) {
 	for n := 1; ; n = min(text.Buffered()+1, detectBytes) {
 		start, err := text.Peek(n)
@@ -92,7 +92,7 @@ func startOf(text *bufio.Reader, name string) ([]byte, error) {
 	}
 }
 
-// binaryKind names what a file is that holds no lines of text, or returns "".
+// binaryKind names the format of a file that does not contain lines of text, or returns "".
 func binaryKind(start []byte) string {
 	for _, kind := range []struct{ magic, name string }{
 		{"PAR1", "Parquet"}, {"Obj\x01", "Avro"}, {"ORC", "ORC"}, {"ARROW1", "Arrow"}, {"PK\x03\x04", "a ZIP archive"},
@@ -109,8 +109,8 @@ func binaryKind(start []byte) string {
 	return ""
 }
 
-// notNDJSON says why the first line shows another format than NDJSON, or returns "". A line that shows
-// none is a record: the pipeline that reads it makes a dead letter of it.
+// notNDJSON returns why the first line belongs to a format other than NDJSON, or "". A line of no
+// known format is a record: the pipeline turns it into a dead letter.
 func notNDJSON(start []byte) string {
 	line, rest, _ := bytes.Cut(bytes.TrimLeft(bytes.TrimPrefix(start, []byte("\uFEFF")), " \t\r\n"), []byte("\n"))
 	line = bytes.TrimSpace(line)
@@ -129,16 +129,16 @@ func notNDJSON(start []byte) string {
 	return ""
 }
 
-// aYAMLWord is a line of YAML: a key, alone or before a value.
+// aYAMLWord matches a line of YAML: a key, alone or before a value.
 var aYAMLWord = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]*:( .*)?$`)
 
-// opensMember reports whether a line ends where an object that is printed over several lines breaks.
+// opensMember reports whether a line ends where an object printed over several lines would break.
 func opensMember(line []byte) bool {
 	end := line[len(line)-1]
 	return len(line) == 1 || end == ',' || end == '{' || end == '['
 }
 
-// isHeader reports whether a line is two or more names with one kind of separator between them.
+// isHeader reports whether a line has two or more names with the same separator.
 func isHeader(line []byte) bool {
 	for _, separator := range []byte{',', ';', '\t'} {
 		if cells := bytes.Split(line, []byte{separator}); len(cells) > 1 {

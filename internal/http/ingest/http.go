@@ -21,75 +21,74 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// BodyBytesMax is the largest body of a request.
+// BodyBytesMax is the maximum size of a request body.
 const BodyBytesMax = 16 << 20
 
 // Headers of requests and replies.
 const (
 	HeaderIdempotencyKey = "Idempotency-Key"   // any text: the same key and body are appended once
-	HeaderProducer       = "Afterbay-Producer" // who numbers the records,
-	HeaderSequence       = "Afterbay-Sequence" // and the number of the first, from 1
+	HeaderProducer       = "Afterbay-Producer" // the producer that numbers the records
+	HeaderSequence       = "Afterbay-Sequence" // the number of the first record, from 1
 )
 
 const producerBytesMax = 512
 
-// Reply is what a request appended, as JSON. It is sent when all of it is
-// durable.
+// Reply is the JSON reply to a request, sent when all records are durable.
 type Reply struct {
 	Appended  int        `json:"appended"`
-	Repeated  int        `json:"repeated"`  // left out, since the log had them
-	Positions []Position `json:"positions"` // of what was appended
+	Repeated  int        `json:"repeated"`  // records skipped because the log had them
+	Positions []Position `json:"positions"` // positions of the appended records
 }
 
-// Position is where consecutive records of a request went.
+// Position is the position of consecutive records of a request.
 type Position struct {
 	Partition int32         `json:"partition"`
-	First     stream.Offset `json:"first"` // offset
+	First     stream.Offset `json:"first"` // offset of the first
 	Count     int           `json:"count"`
 }
 
-// Problem is the JSON of a reply that is not 200.
+// Problem is the JSON of an error reply.
 type Problem struct {
 	Error string `json:"error"`
 	Hint  string `json:"hint,omitempty"` // what to do next
 }
 
-// Log is what a Handler needs of a stream.Log.
+// Log is the part of stream.Log that a Handler needs.
 type Log interface {
 	Appender
 	Topics(ctx context.Context) ([]stream.Topic, error)
 }
 
-// Handler serves POST /v1/topics/{topic}: the records in the body, NDJSON or
-// with Content-Type text/csv CSV, are appended all or none. The query key=FIELD
-// takes their keys from that field instead of the topic's.
+// Handler serves POST /v1/topics/{topic}. It appends all records in the body, or none. The body is
+// NDJSON, or CSV with Content-Type text/csv. The query key=FIELD takes the keys from that field
+// instead of the topic's key field.
 type Handler struct {
 	log   Log
 	full  func(error) bool
 	admit Admit
 }
 
-// recordsMax is the most records of a request.
+// recordsMax is the maximum number of records in a request.
 const recordsMax = 100_000
 
-// Admit says whether so many records may be appended to a topic: the error is a
-// *Behind, or stream.ErrTooLarge of more than may ever. With 0 records it says
-// whether any may. done is to be called when they are appended, or will not be.
+// Admit decides whether records may be appended to a topic. The error is a *Behind, or
+// stream.ErrTooLarge if so many are never allowed. With 0 records it says whether any are allowed.
+// The caller must call done when the records are appended or the append has failed.
 type Admit func(topic string, records int) (done func(), err error)
 
-// Behind says that records are to be sent again later: those before them still
-// wait to be processed.
+// Behind is an error: earlier records still wait to be processed, so the client must send the
+// records later.
 type Behind struct {
-	After  time.Duration // when to send them again
+	After  time.Duration // when to send the records again
 	Reason string
 }
 
 // Error returns the reason.
 func (b *Behind) Error() string { return b.Reason }
 
-// NewHandler returns a handler that appends to log. full says whether an append
-// failed for want of space; nil is never. admit bounds what waits in topics; nil
-// takes everything.
+// NewHandler returns a handler that appends to log. full reports whether an append failed because
+// the disk is full; nil means never. admit limits the records that wait in topics; nil accepts
+// everything.
 func NewHandler(log Log, full func(error) bool, admit Admit) *Handler {
 	if admit == nil {
 		admit = func(string, int) (func(), error) { return func() {}, nil }
@@ -128,11 +127,11 @@ func (h *Handler) append(w http.ResponseWriter, r *http.Request) (*Reply, error)
 	if err != nil {
 		return nil, err
 	}
-	if producer != "" { // of two tokens the same name is two producers
+	if producer != "" { // the same name with another token is another producer
 		producer = access.From(r.Context()).Scope() + producer
 	}
 	if _, err := h.admit(topic.Name, 0); err != nil {
-		return nil, err // and the body is not read
+		return nil, err // without reading the body
 	}
 	room := server.RoomOf(r.Context())
 	body, err := room.OpenBody(r, BodyBytesMax, server.Gzip, server.Zstd)
@@ -157,8 +156,8 @@ func (h *Handler) append(w http.ResponseWriter, r *http.Request) (*Reply, error)
 	return &Reply{Appended: len(records) - repeated, Repeated: repeated, Positions: positions(records)}, nil
 }
 
-// carry gives records the trace and the correlation id of their request, and the
-// reply that id.
+// carry copies the trace and the correlation id of a request into its records, and the correlation
+// id into the reply.
 func carry(w http.ResponseWriter, r *http.Request, records []stream.Record) {
 	var headers []stream.Header
 	for _, name := range header.Context {
@@ -170,11 +169,11 @@ func carry(w http.ResponseWriter, r *http.Request, records []stream.Record) {
 		w.Header().Set(header.Correlation, id)
 	}
 	for i := range records {
-		records[i].Headers = headers // a body's records have none of their own
+		records[i].Headers = headers // records from a body have no headers of their own
 	}
 }
 
-// carriedBytesMax bounds a header of a request that its records get.
+// carriedBytesMax limits a request header that is copied into records.
 const carriedBytesMax = 512
 
 func (h *Handler) topic(r *http.Request) (stream.Topic, error) {
@@ -194,8 +193,8 @@ func (h *Handler) topic(r *http.Request) (stream.Topic, error) {
 	return topics[i], nil
 }
 
-// TopicHint says what to do about an unknown topic, where these exist. It names those that
-// the caller of ctx may use.
+// TopicHint returns a hint about an unknown topic. It lists those of the existing topics that the
+// caller of ctx may use.
 func TopicHint(ctx context.Context, topics []string) string {
 	caller := access.From(ctx)
 	known := slices.DeleteFunc(slices.Clone(topics), func(name string) bool { return !caller.Knows(name) })
@@ -216,8 +215,8 @@ func formatOf(r *http.Request) Format {
 	return NDJSON
 }
 
-// numbering returns who numbers the records of the request, "" for nobody, and
-// the number of the first.
+// numbering returns the producer id of the request ("" if it has none) and the sequence number of
+// its first record.
 func numbering(r *http.Request, topic string) (producer string, first int64, err error) {
 	key, producer, sequence := r.Header.Get(HeaderIdempotencyKey), r.Header.Get(HeaderProducer), r.Header.Get(HeaderSequence)
 	switch {
@@ -266,14 +265,14 @@ func readBody(body io.Reader, format Format, topic, key string, room *server.Roo
 	if len(b.records) == 0 {
 		return nil, refuse(http.StatusBadRequest, "send one JSON object a line, or CSV with Content-Type: text/csv", "the body has no records")
 	}
-	// The log copies what it appends.
+	// The log copies the records.
 	return b.records, room.Take(int64(len(b.bytes) + len(b.records)*appendBytes))
 }
 
-const appendBytes = 64 // that the log needs for a record beside its value
+const appendBytes = 64 // memory of the log for a record in addition to its value
 
-// positions sums up where records went: those of one append follow each other
-// in their partition.
+// positions returns the positions of records. The records of one append are consecutive in their
+// partition.
 func positions(records []stream.Record) []Position {
 	found := []Position{}
 	for i := range records {
@@ -292,7 +291,7 @@ func positions(records []stream.Record) []Position {
 	return found
 }
 
-// failure is an error with its reply.
+// failure is an error with an HTTP reply.
 type failure struct {
 	status int
 	Problem
@@ -305,7 +304,7 @@ func refuse(status int, hint, format string, args ...any) error {
 	return &failure{status, Problem{fmt.Sprintf(format, args...), hint}}
 }
 
-// explain finds the reply to an error.
+// explain returns the reply for an error.
 func (h *Handler) explain(err error) *failure {
 	var known *failure
 	var line *LineError
@@ -338,5 +337,5 @@ func (h *Handler) explain(err error) *failure {
 func WriteJSON(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(v) // the client is gone: nobody is left to tell
+	_ = json.NewEncoder(w).Encode(v) // an error means that the client has disconnected
 }

@@ -1,5 +1,5 @@
-// Package ingest is the way in: it turns NDJSON and CSV, from files, standard
-// input and HTTP, into records of a topic.
+// Package ingest converts NDJSON and CSV, from files, standard input and HTTP, to records of a
+// topic.
 package ingest
 
 import (
@@ -19,69 +19,69 @@ import (
 )
 
 const (
-	// LineBytesMax is the longest line, or CSV row, that is taken.
+	// LineBytesMax is the maximum length of a line or a CSV row.
 	LineBytesMax = 1 << 20
 
 	batchRecords = 4096
 	batchBytes   = 1 << 20
 )
 
-// Format is how the records are written in the source.
+// Format is the format of a source.
 type Format string
 
-// The formats. NDJSON is one JSON object a line.
+// The values of Format. NDJSON has one JSON object on each line.
 const (
 	NDJSON Format = "ndjson"
 	CSV    Format = "csv"
 )
 
-// Appender is what Publish needs of a stream.Log.
+// Appender is the part of stream.Log that Publish needs.
 type Appender interface {
 	Append(ctx context.Context, records ...stream.Record) error
 	AppendOnce(ctx context.Context, producer string, first int64, records ...stream.Record) (repeated int, err error)
 }
 
-// Options say what Publish reads and where it goes.
+// Options configures Publish.
 type Options struct {
-	Name   string // of the source, for messages; "" is "input"
+	Name   string // name of the source in messages; "" is "input"
 	Topic  string
-	Key    string // JSON field that the records' keys are taken from; "" leaves them without
+	Key    string // JSON field with the keys of records; "" appends records without keys
 	Format Format // "" is NDJSON
 
-	// Producer numbers the records from 1, so that those which an earlier run
-	// of the same producer appended are left out. "" appends all of them.
+	// Producer numbers the records from 1. Records that an earlier run of the same producer
+	// appended are skipped. "" appends all records.
 	Producer string
 
-	// KeyRequired refuses a source with a *KeyError, before anything is appended, if no record of its
+	// KeyRequired makes Publish return a *KeyError, before it appends anything, if no record of the
 	// first batch has the field Key.
 	KeyRequired bool
 
-	// Progress is called after each batch was appended; nil is not.
+	// Progress is called after each appended batch; nil disables it.
 	Progress func(Progress)
 }
 
-// Progress is how far Publish came. A malformed line is a record too: it
-// becomes a dead letter of the pipeline that reads it.
+// Progress is the progress of Publish. A malformed line counts as a record: it becomes a dead
+// letter of the pipeline that reads it.
 type Progress struct {
-	Lines    int64 // read, blank ones and the CSV header included
-	Bytes    int64 // of the records
-	Appended int64 // records
-	Repeated int64 // records left out, since the log had them
-	Keyless  int64 // records without the field that keys them, if there is one
+	Lines    int64 // lines read, including blank ones and the CSV header
+	Bytes    int64 // size of the records
+	Appended int64 // appended records
+	Repeated int64 // records skipped because the log had them
+	Keyless  int64 // records without the key field, if there is one
 }
 
-// KeyError says that no record of a source has the field that was named as their key.
+// KeyError means that no record of a source has the key field.
 type KeyError struct {
-	Name    string // of the source
+	Name    string // name of the source
 	Key     string
-	Records int      // that were looked at
-	Fields  []string // of the first record
+	Records int      // number of examined records
+	Fields  []string // fields of the first record
 }
 
-// Near returns the field that is spelled most like the key, "" where none is close.
+// Near returns the field with the most similar spelling, "" if none is similar.
 func (e *KeyError) Near() string { return expression.Nearest(e.Key, e.Fields) }
 
-// Error returns the source, the field and what there is instead.
+// Error names the source, the key field and the fields of the first record.
 func (e *KeyError) Error() string {
 	if slices.Contains(e.Fields, e.Key) {
 		return fmt.Sprintf("%s: the field %q of its first record cannot be read: write the records as JSON in UTF-8, with a string or an int there", e.Name, e.Key)
@@ -96,9 +96,9 @@ func (e *KeyError) Error() string {
 	return text + "; the first has " + strings.Join(e.Fields, ", ")
 }
 
-// Publish appends the records of source in bounded batches until it ends. Blank
-// lines are no records and have no number. What was appended before an error
-// stays; with the same Producer another run goes on from there.
+// Publish appends the records of source in bounded batches until it ends. Blank lines are not
+// records and have no number. Records that were appended before an error stay in the log. Another
+// run with the same Producer continues from there.
 func Publish(ctx context.Context, log Appender, source io.Reader, o Options) (Progress, error) {
 	var done Progress
 	reader, err := newReader(source, o.Name, o.Format, &server.Room{})
@@ -132,10 +132,9 @@ func Publish(ctx context.Context, log Appender, source io.Reader, o Options) (Pr
 	}
 }
 
-// Each calls take with the records of a source until it returns an error: the line at which
-// a record begins, and its value, which is valid until take returns. An empty cell of CSV is
-// null. A row that is not whole comes as its line: it is no CSV, or has other cells than the
-// header.
+// Each calls take with each record of a source until take returns an error. line is the first line
+// of the record. value is valid until take returns. An empty CSV cell is null. If a row is not
+// valid CSV or has another number of cells than the header, whole is false and value is its line.
 func Each(source io.Reader, name string, format Format, take func(line int64, value []byte, whole bool) error) error {
 	reader, err := newReader(source, name, format, &server.Room{})
 	if err != nil {
@@ -165,8 +164,8 @@ func appendBatch(ctx context.Context, log Appender, producer string, first int64
 	return log.AppendOnce(ctx, producer, first, records...)
 }
 
-// FileProducer names the producer of a file's records: the same content to the
-// same topic is the same producer, whatever the file is called.
+// FileProducer returns the producer id for a file. It depends on the content, format and topic, not
+// on the file name.
 func FileProducer(sha256 string, topic string, format Format) string {
 	if format == "" {
 		format = NDJSON
@@ -174,12 +173,12 @@ func FileProducer(sha256 string, topic string, format Format) string {
 	return strings.Join([]string{"file", sha256, string(format), topic}, ":")
 }
 
-// batch is records whose values share one buffer.
+// batch holds records; their values share one buffer.
 type batch struct {
-	room    *server.Room // for records
+	room    *server.Room // memory budget for records
 	records []stream.Record
 	bytes   []byte
-	keyless int // records without the field that keys them
+	keyless int // records without the key field
 }
 
 func newBatch() *batch {
@@ -201,18 +200,18 @@ func (b *batch) checkKeys(o *Options) error {
 
 const fieldsShown = 20
 
-// fieldsOf returns the names of an object's first fields, sorted.
+// fieldsOf returns the first field names of an object in sorted order.
 func fieldsOf(object []byte) []string {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(object, &members); err != nil {
-		return nil // it becomes a dead letter
+		return nil // the record becomes a dead letter
 	}
 	names := slices.Sorted(maps.Keys(members))
 	return names[:min(len(names), fieldsShown)]
 }
 
-// fill takes records until the batch is full; more says whether there may be
-// others. With an error it holds the records before it.
+// fill reads records until the batch is full. more reports whether there may be others. If it
+// returns an error, the batch holds the records before it.
 func (b *batch) fill(r reader, topic, key string) (more bool, err error) {
 	for more = true; more && err == nil && len(b.records) < batchRecords && len(b.bytes) < batchBytes; {
 		more, err = b.take(r, topic, key)
@@ -220,7 +219,7 @@ func (b *batch) fill(r reader, topic, key string) (more bool, err error) {
 	return more, err
 }
 
-// take adds the next record.
+// take reads the next record.
 func (b *batch) take(r reader, topic, key string) (more bool, err error) {
 	at := len(b.bytes)
 	b.bytes, err = r.next(b.bytes)
@@ -241,9 +240,9 @@ func (b *batch) take(r reader, topic, key string) (more bool, err error) {
 	return true, nil
 }
 
-// NewRecord returns a record of a topic that is placed by its key: the text of
-// a JSON field of its value, or nothing where key is "" or the value has no
-// such field. The key may alias the value.
+// NewRecord returns a record of a topic with the partition chosen by its key. The key is the text
+// of a JSON field of its value, or nil if key is "" or the value has no such field. The key may
+// alias the value.
 func NewRecord(topic, key string, value []byte) stream.Record {
 	record := stream.Record{Partition: stream.Partition{Topic: topic, Index: stream.ByKey}, Value: value}
 	if key != "" {

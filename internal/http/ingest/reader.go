@@ -10,30 +10,29 @@ import (
 	"github.com/afterbay/afterbay/internal/http/server"
 )
 
-// LineError is a line that Publish cannot take.
+// LineError is a line that Publish cannot accept.
 type LineError struct {
-	Name      string // of the source
+	Name      string // name of the source
 	Line      int64  // from 1
 	Reason    string
-	Oversized bool // it is longer than LineBytesMax
+	Oversized bool // the line is longer than LineBytesMax
 }
 
-// Error returns source, line and reason.
+// Error returns the source, line and reason.
 func (e *LineError) Error() string { return fmt.Sprintf("%s:%d: %s", e.Name, e.Line, e.Reason) }
 
-// reader yields the values of records.
+// reader reads the values of records.
 type reader interface {
-	// next appends the value of the next record to dst. It returns io.EOF
-	// after the last one.
+	// next appends the value of the next record to dst. After the last one it returns io.EOF.
 	next(dst []byte) ([]byte, error)
-	// lines returns how many lines were read.
+	// lines returns the number of lines read.
 	lines() int64
-	// last returns the line at which the last record begins, and whether the record is
-	// whole: a row of CSV that is none, or has other cells than the header, is not.
+	// last returns the first line of the last record, and whether the record is valid. A CSV row is
+	// not if its syntax or its number of cells is wrong.
 	last() (line int64, whole bool)
 }
 
-// newReader returns a reader of a source. Room grows its buffers.
+// newReader returns a reader of a source. It charges its buffers to room.
 func newReader(source io.Reader, name string, format Format, room *server.Room) (reader, error) {
 	if name == "" {
 		name = "input"
@@ -51,14 +50,14 @@ func newReader(source io.Reader, name string, format Format, room *server.Room) 
 	return nil, fmt.Errorf("unknown format %q: use ndjson or csv", format)
 }
 
-const sourceBytes = 64 << 10 // that are read at once
+const sourceBytes = 64 << 10 // size of the read buffer
 
-// lineReader yields the lines that are not blank.
+// lineReader reads the lines that are not blank.
 type lineReader struct {
 	room   *server.Room
 	source *bufio.Reader
 	name   string
-	line   int64 // read so far
+	line   int64 // lines read so far
 }
 
 func (r *lineReader) lines() int64 { return r.line }
@@ -81,8 +80,8 @@ func (r *lineReader) next(dst []byte) ([]byte, error) {
 
 func blank(line []byte) bool { return len(bytes.TrimLeft(line, " \t\r")) == 0 }
 
-// read appends the next line, without its end, to dst. A byte order mark before
-// the first is not part of it.
+// read appends the next line, without its line end, to dst. It removes a byte order mark before the
+// first line.
 func (r *lineReader) read(dst []byte) ([]byte, error) {
 	at := len(dst)
 	for {

@@ -10,7 +10,7 @@ import (
 	"os"
 )
 
-// Source is a source of events: its text, decompressed.
+// Source is a source of events with its decompressed text.
 type Source struct {
 	io.Reader
 	io.Closer
@@ -18,7 +18,8 @@ type Source struct {
 	Format Format
 }
 
-// Open opens a file of events, or standard input for "-". It finds out a format of "". The caller closes the source.
+// Open opens a file of events, or standard input for "-". If format is "", Open detects it. The
+// caller closes the source.
 func Open(path string, format Format, stdin func() io.Reader) (*Source, error) {
 	s := &Source{Name: path}
 	var source io.ReadCloser
@@ -39,7 +40,7 @@ func Open(path string, format Format, stdin func() io.Reader) (*Source, error) {
 	return s, nil
 }
 
-// openFile opens a file that can be read.
+// openFile opens a readable file.
 func openFile(path string) (*os.File, error) {
 	file, err := os.Open(path)
 	if errors.As(err, new(*fs.PathError)) {
@@ -58,7 +59,8 @@ func openFile(path string) (*os.File, error) {
 	return file, nil
 }
 
-// ProducerOf names the producer of a file by its decompressed content. It returns "" for what cannot be read twice.
+// ProducerOf returns the producer id for a file, by its decompressed content. It returns "" for a
+// source that cannot be read twice.
 func ProducerOf(path, topic string, format Format) (string, error) {
 	if about, err := os.Stat(path); err != nil || !about.Mode().IsRegular() {
 		return "", err
