@@ -25,10 +25,10 @@ const (
 	reflectService1a = "grpc.reflection.v1alpha.ServerReflection"
 )
 
-const aboutBytesMax = 64 << 10 // of all messages of a call about the server: gRPC holds all that it can read
+const aboutBytesMax = 64 << 10 // limit for all messages of one such call: gRPC buffers everything that it can read
 
-// newAbout returns a server of gRPC that answers about the other one: its health, and
-// which services and messages it has. Its messages are protobuf's own.
+// newAbout returns a gRPC server with the health and reflection services. They describe the main
+// server: its health, services and messages. It uses the standard protobuf messages.
 func newAbout(ctx context.Context) (*grpc.Server, error) {
 	described, err := oip.Describe()
 	if err != nil {
@@ -45,7 +45,7 @@ func newAbout(ctx context.Context) (*grpc.Server, error) {
 	return s, nil
 }
 
-// services are the names that reflection lists.
+// services lists the names for reflection.
 type services struct{}
 
 // GetServiceInfo implements reflection.ServiceInfoProvider.
@@ -53,7 +53,7 @@ func (services) GetServiceInfo() map[string]grpc.ServiceInfo {
 	return map[string]grpc.ServiceInfo{service: {}, healthService: {}, reflectService: {}, reflectService1a: {}}
 }
 
-// resolver finds the descriptors of the protocol, and those of the program.
+// resolver finds the descriptors of the protocol and of the program.
 type resolver struct{ own *protoregistry.Files }
 
 // FindFileByPath implements protodesc.Resolver.
@@ -72,8 +72,7 @@ func (r resolver) FindDescriptorByName(name protoreflect.FullName) (protoreflect
 	return protoregistry.GlobalFiles.FindDescriptorByName(name)
 }
 
-// callAbout answers a call about the server. Those that last have no time-out, and end
-// with the handler.
+// callAbout serves a health or reflection call. Streams have no timeout, and end with the handler.
 func (s *grpcService) callAbout(w http.ResponseWriter, r *http.Request) {
 	if lastsAbout(r) {
 		control := http.NewResponseController(w)
@@ -85,7 +84,7 @@ func (s *grpcService) callAbout(w http.ResponseWriter, r *http.Request) {
 	s.about.ServeHTTP(w, r)
 }
 
-// lastsAbout reports whether a call about the server is a stream.
+// lastsAbout reports whether such a call is a stream.
 func lastsAbout(r *http.Request) bool {
 	return strings.HasSuffix(r.URL.Path, "/Watch") || strings.HasSuffix(r.URL.Path, "/ServerReflectionInfo")
 }

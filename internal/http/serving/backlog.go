@@ -10,28 +10,27 @@ import (
 )
 
 const (
-	memoryBytes = 128 << 10               // of answers that wait in memory, of a stream; as many are being written
-	pieceBytes  = 32 << 10                // of one write
-	spillAfter  = 50 * time.Millisecond   // without a byte read by the client
-	giveUpAfter = 2000 * time.Millisecond // the same, where the file is full
+	memoryBytes = 128 << 10               // answers of one stream that wait in memory; as many again are being written
+	pieceBytes  = 32 << 10                // size of one write
+	spillAfter  = 50 * time.Millisecond   // time without the client reading a byte
+	giveUpAfter = 2000 * time.Millisecond // the same, if the file is full
 )
 
-// errNotRead says that a client sends and sends and reads nothing.
+// errNotRead means that a client keeps sending but reads nothing.
 var errNotRead = errors.New("the response is not read: its backlog is full")
 
-// backlog holds the answers of a stream that its client has not read yet, so that
-// a client that reads only when it has sent everything never waits for itself:
-// some in memory, then some in a file, and then no more. A client that reads
-// slowly is waited for instead. Behind a first byte in the file all others go
-// there too, until it is empty again: that keeps their order.
+// backlog holds the answers of a stream that its client has not read yet: first in memory, then in
+// a file, both of limited size. So a client that reads only after it has sent everything does not
+// deadlock. For a client that reads slowly, the stream waits instead. Once the file has data, all
+// new answers go to the file until it is empty, which keeps the order.
 type backlog struct {
 	mu       sync.Mutex
 	readable sync.Cond
-	memory   []byte // older than the file
+	memory   []byte // older than the data in file
 	file     spill
-	written  int64 // bytes that the connection took
+	written  int64 // bytes written to the connection
 	ended    bool
-	err      error // of the connection
+	err      error // error of the connection
 	progress chan struct{}
 }
 
@@ -41,8 +40,8 @@ func newBacklog(pool *spillPool) *backlog {
 	return b
 }
 
-// put adds answers. It fails with errNotRead where there is no room and the client
-// reads nothing, and with what ended the connection.
+// put adds answers. It returns errNotRead if there is no room and the client reads nothing, or the
+// error that ended the connection.
 func (b *backlog) put(p []byte) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -74,14 +73,14 @@ func (b *backlog) put(p []byte) error {
 		case b.file.put(p):
 			b.readable.Signal()
 			return nil
-		case !b.wait(giveUpAfter): // no room for any file
+		case !b.wait(giveUpAfter): // the spill pool has no room
 			return errNotRead
 		}
 	}
 }
 
-// wait reports whether the connection takes more within the time. The mutex is
-// held, and given up meanwhile.
+// wait reports whether the connection accepts more bytes within patience. The caller holds the
+// mutex; wait releases it meanwhile.
 func (b *backlog) wait(patience time.Duration) bool {
 	before := b.written
 	timer := time.NewTimer(patience)
@@ -102,7 +101,7 @@ func (b *backlog) wait(patience time.Duration) bool {
 	return b.written != before
 }
 
-// last adds the final answers, however full the backlog is, and ends it.
+// last adds the final answers, even if the backlog is full, and ends it.
 func (b *backlog) last(p []byte) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -117,8 +116,8 @@ func (b *backlog) last(p []byte) {
 	b.readable.Signal()
 }
 
-// take returns the oldest answers and keeps spare for others. It waits for some
-// where block is true, and returns none at the end.
+// take returns the oldest answers and reuses spare for others. If block is true, it waits for
+// answers. It returns none at the end.
 func (b *backlog) take(spare []byte, block bool) ([]byte, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -139,7 +138,7 @@ func (b *backlog) take(spare []byte, block bool) ([]byte, error) {
 	}
 }
 
-// advance counts what the connection took, and keeps what ended it.
+// advance counts the bytes written to the connection, and stores the error that ended it.
 func (b *backlog) advance(n int, err error) {
 	b.mu.Lock()
 	b.written += int64(n)
@@ -154,21 +153,21 @@ func (b *backlog) advance(n int, err error) {
 	}
 }
 
-// taken returns how many bytes the connection took so far.
+// taken returns the number of bytes written to the connection so far.
 func (b *backlog) taken() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.written
 }
 
-// close gives the file back.
+// close releases the file.
 func (b *backlog) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.file.close()
 }
 
-// spillPool bounds the files of all streams.
+// spillPool limits the files of all streams.
 type spillPool struct {
 	dir  string
 	each int64
@@ -184,8 +183,8 @@ func (p *spillPool) reserve(n int64) bool {
 	return true
 }
 
-// spill is a file without a name: bytes are read in the order in which they came.
-// It starts again from its beginning whenever all are read.
+// spill is an unlinked file used as a first-in, first-out buffer. When all bytes are read, it
+// starts again at its beginning.
 type spill struct {
 	pool     *spillPool
 	file     *os.File
@@ -196,12 +195,12 @@ type spill struct {
 
 func (s *spill) pending() int64 { return s.to - s.from }
 
-// put reports whether there was room.
+// put appends bytes and reports whether there was room.
 func (s *spill) put(p []byte) bool {
 	return s.to+int64(len(p)) <= s.pool.each && s.force(p)
 }
 
-// force is put beyond the bound of one stream.
+// force is like put, but ignores the limit of one stream.
 func (s *spill) force(p []byte) bool {
 	if s.broken || !s.open() {
 		return false
@@ -213,14 +212,14 @@ func (s *spill) force(p []byte) bool {
 		s.reserved += more
 	}
 	if _, err := s.file.WriteAt(p, s.to); err != nil {
-		s.broken = true // the disk is full: what is there can still be read
+		s.broken = true // the disk is full; the existing data is still readable
 		return false
 	}
 	s.to += int64(len(p))
 	return true
 }
 
-// open makes the file, and takes its name away so that it goes with the process.
+// open creates the file and unlinks it, so that it disappears with the process.
 func (s *spill) open() bool {
 	if s.file != nil {
 		return true
@@ -256,7 +255,7 @@ func (s *spill) take(spare []byte) ([]byte, error) {
 
 func (s *spill) close() {
 	if s.file != nil {
-		_ = s.file.Close() // it has no name: nothing of it is left
+		_ = s.file.Close() // the file is unlinked, so closing deletes it
 	}
 	s.pool.used.Add(-s.reserved)
 	s.reserved, s.file, s.broken = 0, nil, true

@@ -8,11 +8,11 @@ import (
 )
 
 const (
-	outWindow = 256 << 10 // of zstd answers
-	zstdBytes = 768 << 10 // that a writer of them needs; one of gzip keeps nothing between writes
+	outWindow = 256 << 10 // window of zstd answers
+	zstdBytes = 768 << 10 // memory of a zstd writer; a gzip writer keeps nothing between writes
 )
 
-// outBody compresses answers. What was written can be read when Flush returned.
+// outBody compresses answers. After Flush, the client can read everything that was written.
 type outBody interface {
 	io.WriteCloser
 	Flush() error
@@ -35,7 +35,7 @@ func newOutBody(w io.Writer, coding string) outBody {
 	panic("scoring: coding " + coding + " has no writer")
 }
 
-// plainBody is no compression.
+// plainBody does not compress.
 type plainBody struct{ io.Writer }
 
 // Flush does nothing.

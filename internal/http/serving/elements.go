@@ -2,17 +2,16 @@ package serving
 
 import "bytes"
 
-// elements splits one JSON array into its elements, or takes JSON objects that
-// stand one behind the other. It counts brackets and quotes only, so that an
-// element that is no JSON costs no other.
+// elements splits a JSON array into its elements, or a sequence of JSON objects. It only counts
+// brackets and quotes, so an invalid element does not affect the others.
 type elements struct {
 	line     int64
 	begun    bool
 	array    bool
-	ended    bool // behind the array
-	comma    bool // the last element was followed by one
-	skipping bool // of an element that is too large
-	at       int  // what of the window was looked at
+	ended    bool // the array has ended
+	comma    bool // a comma followed the last element
+	skipping bool // the current element is too large
+	at       int  // scan position in the window
 	depth    int
 	quoted   bool
 	escaped  bool
@@ -66,13 +65,13 @@ func (e *elements) next(w *window) (record, bool) {
 	}
 }
 
-// again has nothing to give back.
+// again does nothing: an element contains no other records.
 func (e *elements) again(*window, record) {}
 
-// cut counts the lines of what is taken.
+// cut counts the lines of text that is removed from the window.
 func (e *elements) cut(text []byte) { e.line += int64(bytes.Count(text, []byte{'\n'})) }
 
-// space takes white space off the window.
+// space removes white space from the window.
 func (e *elements) space(w *window) {
 	data := w.data()
 	rest := bytes.TrimLeft(data, " \t\r\n")
@@ -80,8 +79,8 @@ func (e *elements) space(w *window) {
 	w.start += len(data) - len(rest)
 }
 
-// between looks at what stands where an element can start: more is false where
-// none does, and ok where that is the end of all.
+// between scans the position where an element can start. more is false if no element starts there;
+// ok is then true at the end of the input.
 func (e *elements) between(w *window) (r record, ok, more bool) {
 	data := w.data()
 	if len(data) == 0 {
@@ -102,7 +101,7 @@ func (e *elements) between(w *window) (r record, ok, more bool) {
 	case e.ended:
 		r.fault = "something follows the array"
 	case e.array && data[0] == ']' && e.comma:
-		e.comma = false // so that the array ends behind this
+		e.comma = false // so that the array can end here
 		return record{line: e.line + 1, fault: "an element is missing behind a comma"}, true, false
 	case e.array && data[0] == ']':
 		w.start++
@@ -120,7 +119,7 @@ func (e *elements) between(w *window) (r record, ok, more bool) {
 	return r, true, false
 }
 
-// truncated says that the body ends within an element or array.
+// truncated returns an error record if the body ends within an element or array.
 func (e *elements) truncated(w *window) (record, bool) {
 	if !w.eof {
 		return record{}, false
@@ -129,7 +128,7 @@ func (e *elements) truncated(w *window) (record, bool) {
 	return record{line: e.line + 1, fault: "the body ends too early", fatal: true}, true
 }
 
-// find returns the place behind the element that data starts with, or -1.
+// find returns the position after the first element of data, or -1.
 func (e *elements) find(data []byte) int {
 	for ; e.at < len(data); e.at++ {
 		c := data[e.at]

@@ -14,34 +14,34 @@ import (
 	"github.com/afterbay/afterbay/internal/http/server"
 )
 
-// frames hands the messages of a gRPC request on without compression, each charged to
-// the account of the request before it is held: gRPC itself decompresses a message of
-// any ratio into memory. A message gives its memory back when it is answered. Until
-// then the next one is not read: gRPC holds all that it can read.
+// frames decompresses the messages of a gRPC request. It charges each message to the account of the
+// request before it allocates memory, because gRPC itself would decompress a message of any ratio.
+// A message returns its memory when it is answered. Until then frames does not read the next one,
+// because gRPC buffers everything that it can read.
 type frames struct {
 	in       io.ReadCloser
-	ending   context.Context // is done when the process ends
+	ending   context.Context // done when the process ends
 	r        *http.Request
 	coding   string
 	most     int64
-	rest     []byte // of the message that is being handed on
+	rest     []byte // rest of the current message
 	room     *server.Room
-	later    bool          // a message was read
-	answered chan struct{} // one element if the last message that was read is answered
+	later    bool          // a message has been read
+	answered chan struct{} // one element if the last message is answered
 	closed   chan struct{}
 	close    func()
 	failed   error
-	refused  atomic.Pointer[error] // failed, where it is no fault of the connection
+	refused  atomic.Pointer[error] // failed, unless the connection caused it
 	prefixed [prefixBytes]byte
 }
 
 const (
-	prefixBytes = 5 // before a message: 1 if it is compressed, and its length
-	copies      = 3 // of a message: here, in gRPC, and for its handler
+	prefixBytes = 5 // precede a message: a byte that is 1 if it is compressed, and its length
+	copies      = 3 // copies of a message: here, in gRPC, and in its handler
 )
 
-// framed returns a gRPC request with its frames as the body, each message of at most so many bytes. It has no more of
-// them once ending is done.
+// framed returns a gRPC request with frames as its body, for messages of at most bytesMax. The body
+// ends once ending is done.
 func framed(ending context.Context, r *http.Request, bytesMax int64) *http.Request {
 	coding := r.Header.Get("Grpc-Encoding")
 	if coding == "identity" {
@@ -59,9 +59,9 @@ func framed(ending context.Context, r *http.Request, bytesMax int64) *http.Reque
 
 type framesKey struct{}
 
-// unread returns why a message of a call is not there; err is what gRPC says. A refused
-// message is an empty one for gRPC, which has one answer for all errors of bodies:
-// Unavailable, and clients send the request again.
+// unread returns why a message of a call is missing; err is gRPC's error. For a refused message,
+// frames passes an empty one to gRPC. Otherwise gRPC would return Unavailable, as for all body
+// errors, and clients would retry.
 func unread(ctx context.Context, err error) error {
 	if f, _ := ctx.Value(framesKey{}).(*frames); f != nil {
 		if why := f.refused.Load(); why != nil {
@@ -71,14 +71,14 @@ func unread(ctx context.Context, err error) error {
 	return err
 }
 
-// answered lets the next message of a stream be read. Call it once for each message.
+// answered allows the next message of a stream to be read. Call it once for each message.
 func answered(ctx context.Context) {
 	if f, _ := ctx.Value(framesKey{}).(*frames); f != nil {
-		f.answered <- struct{}{} // reading took the one before out
+		f.answered <- struct{}{} // reading has removed the previous element
 	}
 }
 
-// Close implements io.Closer. gRPC calls it when the call has ended.
+// Close implements io.Closer. gRPC calls it at the end of the call.
 func (f *frames) Close() error {
 	f.close()
 	return f.in.Close()
@@ -106,7 +106,7 @@ func (f *frames) Read(p []byte) (int, error) {
 func (f *frames) next() error {
 	if _, err := io.ReadFull(f.in, f.prefixed[:]); err != nil {
 		if err != io.EOF && f.ending.Err() != nil {
-			return errEnding // which gRPC would call an i/o timeout
+			return errEnding // gRPC would report it as an i/o timeout
 		}
 		return err
 	}
@@ -139,7 +139,7 @@ func (f *frames) next() error {
 	return nil
 }
 
-// read reads a message as the body of a request of its own.
+// read reads a message with the limits of a request body.
 func (f *frames) read(in io.Reader, size int64) ([]byte, error) {
 	one := (&http.Request{Body: io.NopCloser(in), ContentLength: size, Header: http.Header{}}).WithContext(f.r.Context())
 	if f.prefixed[0] == 1 {

@@ -10,7 +10,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	_ "google.golang.org/grpc/encoding/gzip" // tritonclient can be told to compress
+	_ "google.golang.org/grpc/encoding/gzip" // tritonclient can be configured to compress
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
 
@@ -18,17 +18,17 @@ import (
 	"github.com/afterbay/afterbay/internal/models/oip"
 )
 
-const replyBytes = 1 << 10 // of a reply beside its outputs
+const replyBytes = 1 << 10 // size of a reply without its outputs
 
 const (
 	service    = "inference.GRPCInferenceService"
 	streamCall = "ModelStreamInfer"
 )
 
-// grpcService answers the Open Inference Protocol by gRPC, and what clients ask about the service. Its calls come
-// with those of HTTP, behind the same TLS and token: its servers have no address.
+// grpcService serves the Open Inference Protocol over gRPC, plus health and reflection. Its calls
+// share the HTTP listener, with the same TLS and tokens; its gRPC servers do not listen.
 type grpcService struct {
-	ctx      context.Context // streams end when it does
+	ctx      context.Context // ends streams when it is done
 	options  *Options
 	models   *registry
 	measures *measures
@@ -43,7 +43,7 @@ func newGRPC(ctx context.Context, o *Options, models *registry, measures *measur
 	return s, err
 }
 
-// newCalls returns the server of the protocol's calls.
+// newCalls returns the server for the protocol's calls.
 func (s *grpcService) newCalls() *grpc.Server {
 	described := &grpc.ServiceDesc{
 		ServiceName: service, HandlerType: (*any)(nil),
@@ -64,10 +64,10 @@ func (s *grpcService) newCalls() *grpc.Server {
 	return calls
 }
 
-// errEnding tells the client of a stream to connect again, elsewhere or later.
+// errEnding tells the client of a stream to reconnect, elsewhere or later.
 var errEnding = status.Error(codes.Unavailable, "the process is ending")
 
-// call answers a call. A stream has no time-out and ends with the handler.
+// call serves a call. Streams have no timeout, and end with the handler.
 func (s *grpcService) call(w http.ResponseWriter, r *http.Request) {
 	if strings.HasSuffix(r.URL.Path, "/"+streamCall) {
 		control := http.NewResponseController(w)
@@ -78,7 +78,7 @@ func (s *grpcService) call(w http.ResponseWriter, r *http.Request) {
 	s.calls.ServeHTTP(w, framed(s.ctx, r, s.options.BodyBytesMax))
 }
 
-// unary returns a call of one request and one reply.
+// unary returns the handler of a call with one request and one reply.
 func (s *grpcService) unary(name string, answer func(context.Context, []byte) ([]byte, error)) grpc.MethodHandler {
 	return func(_ any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
 		var reply []byte
@@ -95,8 +95,8 @@ func (s *grpcService) unary(name string, answer func(context.Context, []byte) ([
 	}
 }
 
-// streamInfer answers requests in their order. One that is wrong has an answer that
-// says so, and the stream goes on.
+// streamInfer answers requests in order. An invalid request gets an error as its answer, and the
+// stream continues.
 func (s *grpcService) streamInfer(_ any, stream grpc.ServerStream) error {
 	ctx := stream.Context()
 	for {
@@ -126,13 +126,13 @@ func (s *grpcService) streamInfer(_ any, stream grpc.ServerStream) error {
 	}
 }
 
-// yes is a message whose first field says so.
+// yes returns a message with a boolean as its first field.
 func yes(so bool) []byte {
 	return protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), protowire.EncodeBool(so))
 }
 
 func (s *grpcService) describeServer(context.Context, []byte) ([]byte, error) {
-	// A ServerMetadataResponse has the fields of a ModelMetadataRequest, and extensions.
+	// A ServerMetadataResponse has the fields of a ModelMetadataRequest, plus extensions.
 	reply := oip.AppendMetadataRequest(nil, "afterbay", s.options.Version)
 	for _, name := range extensions {
 		reply = protowire.AppendString(protowire.AppendTag(reply, 3, protowire.BytesType), name)
@@ -140,7 +140,7 @@ func (s *grpcService) describeServer(context.Context, []byte) ([]byte, error) {
 	return reply, nil
 }
 
-// named finds the model that a request about one names.
+// named returns the model that a request names.
 func (s *grpcService) named(ctx context.Context, message []byte) (*served, error) {
 	name, version, err := oip.ParseMetadataRequest(message)
 	if err != nil {
@@ -176,7 +176,7 @@ func (s *grpcService) infer(ctx context.Context, message []byte) ([]byte, error)
 	if err := room.Work(); err != nil {
 		return nil, err
 	}
-	m, err := s.named(ctx, message) // a request for an inference names its model as one for metadata does
+	m, err := s.named(ctx, message) // an inference request names its model in the same fields
 	if err != nil {
 		return nil, err
 	}
@@ -213,7 +213,7 @@ func (s *grpcService) infer(ctx context.Context, message []byte) ([]byte, error)
 	return reply.Append(dst), nil
 }
 
-// grpcError returns an error as gRPC has it.
+// grpcError converts an error to a gRPC status.
 func grpcError(ctx context.Context, err error) error {
 	switch {
 	case err == nil:

@@ -16,19 +16,19 @@ import (
 	"github.com/afterbay/afterbay/internal/http/server"
 )
 
-// Options of a Handler. The zero value is a good choice.
+// Options configures a Handler. The zero value is a good default.
 type Options struct {
-	RecordBytesMax int           // of a record of a stream. 0 is 1 MiB
-	BodyBytesMax   int64         // of a request that is no stream, decompressed. 0 is 64 MiB
-	RatioMax       int64         // that a compressed body may grow to, in times its size, beyond 1 MiB. 0 is 200
-	IdleTimeout    time.Duration // of a stream that sends nothing. 0 is 45 s
-	SpillDir       string        // where answers wait that a client does not read. "" is the system's folder for temporary files
-	SpillBytesEach int64         // of them, of one stream. 0 is 256 MiB
-	SpillBytesAll  int64         // of all streams. 0 is 2 GiB
-	Version        string        // for clients that ask
+	RecordBytesMax int           // size of a record in a stream; 0 is 1 MiB
+	BodyBytesMax   int64         // size of a request that is not a stream, decompressed; 0 is 64 MiB
+	RatioMax       int64         // maximum ratio of a body's decompressed to its compressed size, beyond 1 MiB; 0 is 200
+	IdleTimeout    time.Duration // for a stream that sends nothing; 0 is 45 s
+	SpillDir       string        // folder for answers that clients have not read; "" is the system's folder for temporary files
+	SpillBytesEach int64         // limit of these answers for one stream; 0 is 256 MiB
+	SpillBytesAll  int64         // the same for all streams; 0 is 2 GiB
+	Version        string        // reported to clients
 }
 
-// Validate returns why a handler cannot have these options.
+// Validate returns an error if the options are invalid.
 func (o Options) Validate() error {
 	var errs []error
 	for name, v := range map[string]int64{
@@ -54,7 +54,7 @@ func (o Options) orDefaults() Options {
 	return o
 }
 
-// Handler answers for models. Make one with New.
+// Handler serves models. Create one with New.
 type Handler struct {
 	options Options
 	ctx     context.Context
@@ -67,9 +67,9 @@ type Handler struct {
 	measures *measures
 }
 
-// New returns a handler of models, the last of a name being what requests without
-// a version get. Streams end when ctx does, each with a last line that says so.
-// It knows no tokens: see Server.
+// New returns a handler for models. A request without a version gets the last model of that name.
+// When ctx is done, streams end with a last line that says so. The handler does not check tokens:
+// see Server.
 func New(ctx context.Context, models []Named, o Options) (*Handler, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -93,13 +93,12 @@ func New(ctx context.Context, models []Named, o Options) (*Handler, error) {
 	return h, nil
 }
 
-// ServeHTTP answers a request of any caller: see Server for tokens.
+// ServeHTTP serves a request of any caller: see Server for tokens.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.mux.ServeHTTP(w, r) }
 
 const correlation = "X-Correlation-Id"
 
-// callModel answers what is called on a model: the name of the call stands behind
-// the last colon.
+// callModel serves a call on a model. The name of the call follows the last colon.
 func (h *Handler) callModel(w http.ResponseWriter, r *http.Request) {
 	name, version := r.PathValue("name"), r.PathValue("version")
 	if call := r.PathValue("call"); call != "" {
@@ -119,7 +118,7 @@ func (h *Handler) callModel(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// model finds a model, or answers that there is none.
+// model returns a model, or sends an error reply.
 func (h *Handler) model(w http.ResponseWriter, r *http.Request, name, version string) (*served, bool) {
 	m, err := h.models.ask(r.Context(), name, version)
 	if err != nil {
@@ -128,7 +127,7 @@ func (h *Handler) model(w http.ResponseWriter, r *http.Request, name, version st
 	return m, err == nil
 }
 
-// refuseAs answers with a refusal of the server, in the form of what the request calls.
+// refuseAs sends a refusal of the server, in the format of the called API.
 func (h *Handler) refuseAs(w http.ResponseWriter, r *http.Request, why *server.Refusal) {
 	why.SetHeader(w.Header())
 	h.refusal(r, why.Status, why.Code, "%s", why.Error()).write(w)
@@ -137,7 +136,7 @@ func (h *Handler) refuseAs(w http.ResponseWriter, r *http.Request, why *server.R
 //go:embed openapi.json
 var openAPI string
 
-// document is the OpenAPI document with the names of the models that the caller may ask.
+// document returns the OpenAPI document with the names of the models that the caller may use.
 func (h *Handler) document(ctx context.Context) []byte {
 	names, versions := []string{}, []string{}
 	for _, m := range h.models.order {
@@ -154,19 +153,19 @@ func (h *Handler) document(ctx context.Context) []byte {
 
 func (h *Handler) showDocument(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(h.document(r.Context())) // the client is gone: nobody is left to tell
+	_, _ = w.Write(h.document(r.Context())) // an error means that the client has disconnected
 }
 
 func (h *Handler) unknown(w http.ResponseWriter, r *http.Request) {
 	h.refusal(r, http.StatusNotFound, "not_found", "no such thing as %s %s: GET /openapi.json has what there is", r.Method, r.URL.Path).write(w)
 }
 
-// refusal is an answer that is not 200.
+// refusal is an error reply.
 type refusal struct {
 	status  int
 	code    string
 	message string
-	plain   bool // as the Open Inference Protocol has errors
+	plain   bool // in the error format of the Open Inference Protocol
 }
 
 // Error returns the message.
@@ -180,15 +179,15 @@ func isInference(r *http.Request) bool {
 	return r.URL.Path == "/v2" || strings.HasPrefix(r.URL.Path, "/v2/")
 }
 
-// refusal returns a refusal in the form of what the request calls.
+// refusal returns a refusal in the format of the called API.
 func (h *Handler) refusal(r *http.Request, status int, code, format string, args ...any) *refusal {
 	bad := refuse(status, code, format, args...)
 	bad.plain = isInference(r)
 	return bad
 }
 
-// write sends the refusal: of the Open Inference Protocol the message alone, else
-// the object that OpenAI's clients read.
+// write sends the refusal. For the Open Inference Protocol it has only the message, otherwise the
+// object that OpenAI clients expect.
 func (r *refusal) write(w http.ResponseWriter) {
 	if r.status == http.StatusTooManyRequests {
 		w.Header().Set("Retry-After", "1")
@@ -212,5 +211,5 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(text)))
 	w.WriteHeader(status)
-	_, _ = w.Write(text) // the client is gone: nobody is left to tell
+	_, _ = w.Write(text) // an error means that the client has disconnected
 }

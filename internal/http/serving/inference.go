@@ -16,12 +16,11 @@ import (
 	"github.com/afterbay/afterbay/model"
 )
 
-const textBytes = 24 // of a text's place among others
+const textBytes = 24 // memory of a text's slice header
 
-const callTimeout = time.Minute // of a call of a model, which may be elsewhere and hang
+const callTimeout = time.Minute // timeout of a model call; the model may be remote and hang
 
-// tensor is an input of the Open Inference Protocol: numbers, or texts where the
-// datatype is BYTES.
+// tensor is an input of the Open Inference Protocol: numbers, or texts if the datatype is BYTES.
 type tensor struct {
 	name     string
 	datatype string
@@ -30,15 +29,15 @@ type tensor struct {
 	texts    [][]byte
 }
 
-// request is one of the protocol, in whichever encoding it came.
+// request is an inference request of the protocol, decoded from any encoding.
 type request struct {
 	id      string
 	inputs  []tensor
-	outputs []string // that are wanted; none is all
+	outputs []string // requested outputs; empty means all
 }
 
-// answer is an output of the protocol: float32 of shape [rows, size], or texts of
-// shape [rows, 1], nil where there is none.
+// answer is an output of the protocol: float32 of shape [rows, size], or texts of shape [rows, 1],
+// where nil means no text.
 type answer struct {
 	*output
 	shape  []int64
@@ -46,7 +45,7 @@ type answer struct {
 	texts  [][]byte
 }
 
-// datatype returns how the protocol calls what an output is.
+// datatype returns the protocol's name for the type of an output.
 func (o *output) datatype() string {
 	if o.size == 0 {
 		return "BYTES"
@@ -54,8 +53,8 @@ func (o *output) datatype() string {
 	return "FP32"
 }
 
-// appendRaw appends the elements as they lie in memory. There is no way to say that
-// there is no text, so that is an empty one.
+// appendRaw appends the elements in binary form. This form cannot express a missing text, so a
+// missing text becomes an empty one.
 func (a *answer) appendRaw(dst []byte, room *server.Room) ([]byte, error) {
 	size := 4 * len(a.scores)
 	for _, text := range a.texts {
@@ -72,11 +71,11 @@ func (a *answer) appendRaw(dst []byte, room *server.Room) ([]byte, error) {
 }
 
 const (
-	numberBytes = 16 // most that JSON needs for a float32 and a comma
-	quotedBytes = 6  // most that it needs for a byte of a string
+	numberBytes = 16 // maximum JSON size of a float32 and a comma
+	quotedBytes = 6  // maximum JSON size of one byte of a string
 )
 
-// appendJSON appends the elements of an array.
+// appendJSON appends the elements as a JSON array.
 func (a *answer) appendJSON(dst []byte, room *server.Room) (_ []byte, err error) {
 	dst = append(dst, '[')
 	for i, s := range a.scores {
@@ -100,7 +99,7 @@ func (a *answer) appendJSON(dst []byte, room *server.Room) (_ []byte, err error)
 	return append(dst, ']'), nil
 }
 
-// elements returns how many elements the tensor has by its shape.
+// elements returns the number of elements in the tensor's shape.
 func (t *tensor) elements() (int, error) {
 	n, err := oip.Elements(t.shape)
 	switch {
@@ -115,7 +114,7 @@ func (t *tensor) elements() (int, error) {
 	return n, nil
 }
 
-// unpack reads a tensor whose elements are as they lie in memory.
+// unpack reads a tensor with elements in binary form.
 func unpack(in *oip.Tensor, room *server.Room) (tensor, error) {
 	t := tensor{name: in.Name, datatype: in.Datatype, shape: in.Shape}
 	n, err := t.elements()
@@ -140,7 +139,7 @@ func unpack(in *oip.Tensor, room *server.Room) (tensor, error) {
 	return t, nil
 }
 
-// setJSON reads the tensor's elements from arrays, flat or nested as the shape is.
+// setJSON reads the tensor's elements from JSON arrays, flat or nested like the shape.
 func (t *tensor) setJSON(data []byte, room *server.Room) error {
 	n, err := t.elements()
 	if err != nil {
@@ -155,7 +154,7 @@ func (t *tensor) setJSON(data []byte, room *server.Room) error {
 	return nil
 }
 
-// collect adds the elements of an array, most of them, depth levels deep at most.
+// collect adds the elements of an array, at most most of them, at most depth levels deep.
 func (t *tensor) collect(data []byte, most, depth int, room *server.Room) error {
 	w := decode.Walk(data)
 	if w.Err() == nil && !w.Array() {
@@ -173,7 +172,7 @@ func (t *tensor) collect(data []byte, most, depth int, room *server.Room) error 
 			continue
 		}
 		if bytes.IndexByte(w.Value, '\\') >= 0 {
-			if err := room.Take(int64(len(w.Value))); err != nil { // of a copy without escapes
+			if err := room.Take(int64(len(w.Value))); err != nil { // for a copy without escapes
 				return err
 			}
 		}
@@ -198,8 +197,8 @@ func (t *tensor) collect(data []byte, most, depth int, room *server.Room) error 
 	return w.Err()
 }
 
-// rows returns the rows that tensors are: one of shape [rows, inputs], or one of
-// shape [rows] or [rows, 1] for each input by its name.
+// rows converts tensors to rows: one tensor of shape [rows, inputs], or one of shape [rows] or
+// [rows, 1] for each named input.
 func (m *served) rows(inputs []tensor, room *server.Room) (model.Rows, error) {
 	if len(inputs) == 0 {
 		return model.Rows{}, fmt.Errorf("no inputs: the model has %s", m.inputNames())
@@ -235,7 +234,7 @@ func (m *served) rows(inputs []tensor, room *server.Room) (model.Rows, error) {
 	return m.join(inputs, int(n)), nil
 }
 
-// join puts columns side by side.
+// join combines columns into rows.
 func (m *served) join(inputs []tensor, n int) model.Rows {
 	rows := m.rowsOf(n)
 	rows.N, rows.Values, rows.Bytes = n, rows.Values[:n*m.numbers], rows.Bytes[:n*m.texts]
@@ -252,7 +251,7 @@ func (m *served) join(inputs []tensor, n int) model.Rows {
 	return rows
 }
 
-// encode turns the numbers of rows that stand for categories into codes.
+// encode replaces category numbers in rows by codes.
 func (m *served) encode(rows model.Rows) error {
 	for i := range m.inputs {
 		in := &m.inputs[i]
@@ -268,7 +267,7 @@ func (m *served) encode(rows model.Rows) error {
 	return nil
 }
 
-// matrix returns the rows of one tensor that has all inputs.
+// matrix returns the rows of a single tensor that has all inputs.
 func (m *served) matrix(t *tensor) (model.Rows, error) {
 	width := int64(len(m.inputs))
 	flat := len(t.shape) == 1 && width == 1
@@ -283,8 +282,8 @@ func (m *served) matrix(t *tensor) (model.Rows, error) {
 	return model.Rows{Width: m.numbers, Values: t.numbers, BytesWidth: m.texts, Bytes: t.texts, N: int(t.shape[0])}, nil
 }
 
-// score checks and scores rows. Those of other requests may share its calls, which
-// end after callTimeout.
+// score checks and scores rows. Calls may be shared with rows of other requests, and end after
+// callTimeout.
 func (m *served) score(ctx context.Context, rows model.Rows, room *server.Room) (all model.Answer, err error) {
 	if err := room.Take(int64(rows.N) * int64(4*m.width+textBytes*m.words)); err != nil {
 		return all, err
@@ -297,7 +296,7 @@ func (m *served) score(ctx context.Context, rows model.Rows, room *server.Room) 
 	all = model.Answer{Scores: make([]float32, rows.N*m.width), Texts: make([][]byte, rows.N*m.words)}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	room.Rest() // the model bounds its calls
+	room.Rest() // the model limits its own calls
 	m.shared.Enter()
 	err = m.shared.Answer(ctx, rows, all.Scores, all.Texts)
 	m.shared.Leave()
@@ -310,7 +309,7 @@ func (m *served) score(ctx context.Context, rows model.Rows, room *server.Room) 
 	return all, nil
 }
 
-// infer answers a request of the protocol. Errors are refusals.
+// infer serves a request of the protocol. Errors are refusals.
 func (m *served) infer(ctx context.Context, in *request, room *server.Room) ([]answer, error) {
 	rows, err := m.rows(in.inputs, room)
 	if err == nil {
@@ -348,7 +347,8 @@ func (m *served) infer(ctx context.Context, in *request, room *server.Room) ([]a
 	return answers, nil
 }
 
-// fill takes the output's part of all rows. That of a model with one output is all.
+// fill copies the output's part from the answers of all rows. If the model has one output, that is
+// everything.
 func (a *answer) fill(m *served, all *model.Answer, from, word int, room *server.Room) error {
 	switch rows := int(a.shape[0]); {
 	case a.size == m.width && a.size > 0:
@@ -374,15 +374,15 @@ func (a *answer) fill(m *served, all *model.Answer, from, word int, room *server
 	return nil
 }
 
-// described is a tensor of a model as the protocol describes it.
+// described is the protocol's description of a model's tensor.
 type described struct {
 	Name     string  `json:"name"`
 	Datatype string  `json:"datatype"`
 	Shape    []int64 `json:"shape"`
 }
 
-// tensors describes what the model takes and gives: numbers are one input, of all
-// columns, where there is nothing else.
+// tensors describes the model's inputs and outputs. If all inputs are numbers, they are one input
+// with all columns.
 func (m *served) tensors() (inputs, outputs []described) {
 	if m.texts == 0 && len(m.inputs) > 1 {
 		inputs = append(inputs, described{"input", "FP32", []int64{-1, int64(m.numbers)}})

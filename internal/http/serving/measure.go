@@ -12,8 +12,8 @@ import (
 	"github.com/afterbay/afterbay/internal/observe/metric"
 )
 
-// measures count requests by call, model and code. The values of
-// labels are bounded: calls are those of the table, and models those that are there.
+// measures counts requests by call, model and code. The number of label values is bounded: calls
+// are those of the table, and models those that exist.
 type measures struct {
 	requests *prometheus.CounterVec
 	seconds  *prometheus.HistogramVec
@@ -44,19 +44,19 @@ func (m *measures) all() []prometheus.Collector {
 	return []prometheus.Collector{m.requests, m.seconds, m.tokens}
 }
 
-// asked is which model a request asks.
+// asked holds the model that a request calls.
 type asked struct{ model string }
 
 type askedKey struct{}
 
-// asks notes the model that the request of ctx asks.
+// asks records the model that the request of ctx calls.
 func asks(ctx context.Context, m *served) {
 	if a, ok := ctx.Value(askedKey{}).(*asked); ok {
 		a.model = m.pinned()
 	}
 }
 
-// count counts a request that took since start.
+// count counts a request that began at start.
 func (m *measures) count(call, code string, a *asked, start time.Time) {
 	if a.model == "" {
 		a.model = "none"
@@ -65,7 +65,7 @@ func (m *measures) count(call, code string, a *asked, start time.Time) {
 	m.seconds.WithLabelValues(call, a.model).Observe(time.Since(start).Seconds())
 }
 
-// measured counts the requests that a handler answers.
+// measured wraps a handler and counts its requests.
 func (h *Handler) measured(call string, next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		start, a, code := time.Now(), &asked{}, &coded{ResponseWriter: w, code: http.StatusOK}
@@ -74,7 +74,7 @@ func (h *Handler) measured(call string, next http.HandlerFunc) http.HandlerFunc 
 	}
 }
 
-// call counts a call of gRPC, with gRPC's codes.
+// call counts a gRPC call, with gRPC codes.
 func (m *measures) call(ctx context.Context, name string, do func(context.Context) error) error {
 	start, a := time.Now(), &asked{}
 	err := do(context.WithValue(ctx, askedKey{}, a))
@@ -82,7 +82,7 @@ func (m *measures) call(ctx context.Context, name string, do func(context.Contex
 	return err
 }
 
-// coded notes the code of a reply.
+// coded records the status code of a reply.
 type coded struct {
 	http.ResponseWriter
 	code  int

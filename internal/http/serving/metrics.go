@@ -9,7 +9,7 @@ import (
 	"github.com/afterbay/afterbay/internal/observe/metric"
 )
 
-// stats are what a handler counts.
+// stats holds the counters of a handler.
 type stats struct {
 	predictions atomic.Int64
 	errors      atomic.Int64
@@ -34,13 +34,12 @@ var callTable = metric.NewTable("serve_", []string{"model", "reason"},
 
 var reasons = []batch.Reason{batch.Full, batch.Idle, batch.Waited, batch.Due}
 
-// Metrics describes the metrics of a Server, without those of package server and of
-// token files.
+// Metrics describes the metrics of a Server, except those of package server and of token files.
 func Metrics() []metric.Info {
 	return append(metric.Infos(handlerTable, callTable), requestsInfo, requestInfo, tokensInfo)
 }
 
-// Collectors show what a handler counts.
+// Collectors returns collectors for the counters of a handler.
 func (h *Handler) Collectors() []prometheus.Collector {
 	return append(h.measures.all(), metric.NewCollector(func(out chan<- prometheus.Metric) {
 		handlerTable.Show(out, h)

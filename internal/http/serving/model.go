@@ -1,6 +1,6 @@
-// Package serving answers HTTP with the predictions of models: a stream of
-// records line by line, the Open Inference Protocol by REST and gRPC, and those
-// calls of OpenAI's API that a model of numbers or texts can answer.
+// Package serving serves the predictions of models over HTTP. It supports a stream of records, and
+// the Open Inference Protocol over REST and gRPC. It also supports the calls of OpenAI's API that a
+// model of numbers or texts can answer.
 package serving
 
 import (
@@ -20,52 +20,51 @@ import (
 	"github.com/afterbay/afterbay/model"
 )
 
-// Named is a model and what requests call it.
+// Named is a model and its name in requests.
 type Named struct {
 	Name    string // letters, digits, '.', '_' and '-'
-	Version string // the same; "" is "1"
+	Version string // same characters; "" is "1"
 	Model   model.Model
 
-	// Scores are the names of the scores of a row, in order, as a manifest has
-	// them: of the classes, where an output has several. nil is what the model
-	// calls its outputs.
+	// Scores are the names of a row's scores, in order, as in a manifest. If an output has several
+	// scores, they are the names of its classes. nil uses the names of the model's outputs.
 	Scores []string
 }
 
-// served is a model with what requests need to know of it.
+// served is a model prepared for requests.
 type served struct {
 	Named
 	kind     string
-	shared   *batch.Shared // the model, whose calls requests share
+	shared   *batch.Shared // the model; requests share its calls
 	inputs   []input
 	outputs  []output
-	byName   map[string]int // of inputs
-	numbers  int            // of a row
-	texts    int            // of a row
-	width    int            // scores of a row
-	words    int            // texts that a row is answered with
-	callRows int            // most rows of a call
+	byName   map[string]int // index of each input
+	numbers  int            // numbers in a row
+	texts    int            // texts in a row
+	width    int            // scores for a row
+	words    int            // texts in the answer for a row
+	callRows int            // maximum rows in a call
 	created  time.Time
 }
 
-// input is one column of the model's rows.
+// input is a column of the model's rows.
 type input struct {
 	name       string
 	kind       model.Type
-	column     int // among those of its kind
+	column     int // index in the columns of its type
 	categories []string
-	codes      *category.Codes // of categories of a number
+	codes      *category.Codes // codes of the categories of a number
 }
 
-// output is a part of what the model answers: scores, or a text.
+// output is a part of the model's answer: scores, or a text.
 type output struct {
 	name   string
 	kind   model.Type
-	size   int      // scores; 0 of a text
-	labels []string // of the scores, where each is that of a class
+	size   int      // number of scores; 0 for a text
+	labels []string // class of each score, if the scores are those of classes
 }
 
-// text returns the output as JSON has it: bytes as base64.
+// text returns the output as JSON text: bytes become base64.
 func (o *output) text(text []byte) []byte {
 	if o.kind == model.Bytes {
 		return base64.StdEncoding.AppendEncode(nil, text)
@@ -92,7 +91,7 @@ func newServed(n Named) (*served, error) {
 	policy.Size = cmp.Or(policy.Size, 64)
 	m.shared, m.callRows = batch.NewShared(n.Model, policy, 0), policy.Size
 	for i, in := range info.Inputs {
-		name := cmp.Or(in.Name, "f"+strconv.Itoa(i)) // as XGBoost calls them
+		name := cmp.Or(in.Name, "f"+strconv.Itoa(i)) // the names that XGBoost uses
 		if in.Size() == 1 {
 			m.addInput(name, in)
 			continue
@@ -146,11 +145,11 @@ func (m *served) addOutputs(list []model.Output) {
 	}
 }
 
-// pinned names the model and its version.
+// pinned returns the model's name and version.
 func (m *served) pinned() string { return m.Name + "@" + m.Version }
 
-// idName reports whether a field of this name is the id of a record: one that is
-// no input of the model.
+// idName reports whether a field of this name is the id of a record: it is not if the model has an
+// input of that name.
 func (m *served) idName(name string) bool {
 	if name != "id" && name != "custom_id" {
 		return false
@@ -159,15 +158,15 @@ func (m *served) idName(name string) bool {
 	return !input
 }
 
-// rowsOf returns room for n rows.
+// rowsOf returns empty rows with capacity n.
 func (m *served) rowsOf(n int) model.Rows {
 	return model.Rows{Width: m.numbers, Values: make([]float64, 0, n*m.numbers), BytesWidth: m.texts, Bytes: make([][]byte, 0, n*m.texts)}
 }
 
 // registry finds models by name and version.
 type registry struct {
-	order  []*served            // as they were given
-	byName map[string][]*served // the last is what a request without a version gets
+	order  []*served            // in the given order
+	byName map[string][]*served // a request without a version gets the last
 }
 
 func newRegistry(models []Named) (*registry, error) {
@@ -202,7 +201,7 @@ func (r *registry) find(name, version string) (*served, bool) {
 	return list[i], true
 }
 
-// ask finds a model for the caller of ctx; version "" is the last that was given.
+// ask returns a model that the caller of ctx may use; version "" is the last that was given.
 func (r *registry) ask(ctx context.Context, name, version string) (*served, error) {
 	if bad := allowed(ctx, name); bad != nil {
 		return nil, bad
@@ -215,7 +214,7 @@ func (r *registry) ask(ctx context.Context, name, version string) (*served, erro
 	return m, nil
 }
 
-// names are the models that the caller may ask.
+// names returns the names of the models that the caller may use.
 func (r *registry) names(ctx context.Context) string {
 	var names []string
 	for _, m := range r.order {

@@ -16,9 +16,9 @@ import (
 	"github.com/afterbay/afterbay/model"
 )
 
-const flaggedFrom = 0.5 // of a category's score
+const flaggedFrom = 0.5 // threshold for a category's score
 
-// shownModel is a model as OpenAI's API has it, and what its rows are.
+// shownModel is a model in the format of OpenAI's API, with a description of its rows.
 type shownModel struct {
 	ID      string       `json:"id"`
 	Object  string       `json:"object"`
@@ -53,7 +53,7 @@ func (m *served) shown() shownModel {
 	return s
 }
 
-// listModels shows each name once, as the version that requests get.
+// listModels lists each name once, with the version that requests without a version get.
 func (h *Handler) listModels(w http.ResponseWriter, r *http.Request) {
 	list := []shownModel{}
 	for _, m := range h.models.order {
@@ -70,7 +70,7 @@ func (h *Handler) showModel(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// textRequest is what calls with texts have in common.
+// textRequest has the fields that all calls with texts share.
 type textRequest struct {
 	Model      string          `json:"model"`
 	Input      json.RawMessage `json:"input"`
@@ -78,8 +78,8 @@ type textRequest struct {
 	Dimensions *int            `json:"dimensions"`
 }
 
-// readTexts reads a request, and finds its model among those of one text that fits
-// says can answer; a request without one gets the only one.
+// readTexts reads a request and finds its model among the models of one text that satisfy fits. A
+// request without a model gets the only one.
 func (h *Handler) readTexts(r *http.Request, room *server.Room, fits func(*served) bool) (*served, *textRequest, [][]byte, error) {
 	body, err := h.readBody(r)
 	if err != nil {
@@ -89,7 +89,7 @@ func (h *Handler) readTexts(r *http.Request, room *server.Room, fits func(*serve
 		return nil, nil, nil, err
 	}
 	request := &textRequest{}
-	if err := room.Take(int64(len(body))); err != nil { // of a copy of the input
+	if err := room.Take(int64(len(body))); err != nil { // for a copy of the input
 		return nil, nil, nil, err
 	}
 	if err := json.Unmarshal(body, request); err != nil {
@@ -119,7 +119,7 @@ func (h *Handler) readTexts(r *http.Request, room *server.Room, fits func(*serve
 	return m, request, texts, err
 }
 
-// inputTexts reads an input: a text, texts, or OpenAI's parts of type text.
+// inputTexts reads an input: a text, a list of texts, or OpenAI's parts of type text.
 func inputTexts(input []byte, room *server.Room) ([][]byte, error) {
 	if text, ok := decode.String(input); ok {
 		return [][]byte{text}, nil
@@ -149,20 +149,20 @@ func inputTexts(input []byte, room *server.Room) ([][]byte, error) {
 	return texts, nil
 }
 
-// textScores scores texts with a model of one text.
+// textScores scores texts with a model that takes one text.
 func (m *served) textScores(r *http.Request, texts [][]byte, room *server.Room) ([]float32, error) {
 	all, err := m.score(r.Context(), model.Rows{BytesWidth: 1, Bytes: texts, N: len(texts)}, room)
 	return all.Scores, err
 }
 
-// categoryScore is a category of a moderation model, and the place of its score.
+// categoryScore is a category of a moderation model, and the index of its score.
 type categoryScore struct {
 	name  string
 	score int
 }
 
-// categories are the labels of a moderation model, of two the second alone, which is
-// the one that is looked for, or outputs of one score.
+// categories returns the categories of a moderation model: its labels, or its outputs with one
+// score. Of two labels only the second is a category, because it is the positive class.
 func (m *served) categories() []categoryScore {
 	var list []categoryScore
 	at := 0
@@ -180,7 +180,7 @@ func (m *served) categories() []categoryScore {
 	return list
 }
 
-// moderate answers POST /v1/moderations: a category for each score.
+// moderate handles POST /v1/moderations: it returns a category for each score.
 func (h *Handler) moderate(w http.ResponseWriter, r *http.Request) {
 	room := server.RoomOf(r.Context())
 	defer room.Rest()
@@ -201,8 +201,7 @@ func (h *Handler) moderate(w http.ResponseWriter, r *http.Request) {
 	writeText(w, text)
 }
 
-// moderation returns the reply to a moderation, its categories in the order of their
-// names.
+// moderation returns the reply to a moderation request, with categories sorted by name.
 func (m *served) moderation(scores []float32, room *server.Room) ([]byte, error) {
 	categories := m.categories()
 	slices.SortStableFunc(categories, func(a, b categoryScore) int { return strings.Compare(a.name, b.name) })
@@ -242,12 +241,10 @@ func (m *served) moderation(scores []float32, room *server.Room) ([]byte, error)
 	return append(text, ']', '}'), nil
 }
 
-// tokenCounter is a model that cuts texts into tokens. It may be called from several
-// goroutines.
+// tokenCounter is a model with a tokenizer. It must be safe for concurrent use.
 type tokenCounter interface{ CountTokens(text []byte) int }
 
-// tokens counts the tokens of texts: those of the model's tokenizer, or words if it has
-// none.
+// tokens counts the tokens of texts with the model's tokenizer, or the words if it has none.
 func (h *Handler) tokens(m *served, texts [][]byte) (n int) {
 	count := func(text []byte) int { return len(bytes.Fields(text)) }
 	if counter, ok := m.Model.(tokenCounter); ok {
@@ -260,7 +257,7 @@ func (h *Handler) tokens(m *served, texts [][]byte) (n int) {
 	return n
 }
 
-// separated appends the comma before all elements but the first.
+// separated appends a comma, except before the first element.
 func separated(dst []byte, i int) []byte {
 	if i > 0 {
 		dst = append(dst, ',')
@@ -268,8 +265,7 @@ func separated(dst []byte, i int) []byte {
 	return dst
 }
 
-// embed answers POST /v1/embeddings: all scores of each text, as numbers or in
-// base64.
+// embed handles POST /v1/embeddings: it returns all scores of each text, as numbers or in base64.
 func (h *Handler) embed(w http.ResponseWriter, r *http.Request) {
 	room := server.RoomOf(r.Context())
 	defer room.Rest()
@@ -307,7 +303,7 @@ func (m *served) embeddings(scores []float32, tokens int, encoded bool, room *se
 	}
 	text = []byte(`{"object":"list","data":[`)
 	for i := range len(scores) / m.width {
-		if text, err = room.Grow(text, size+len(m.Name)+200); err != nil { // and what stands around it
+		if text, err = room.Grow(text, size+len(m.Name)+200); err != nil { // plus the surrounding text
 			return nil, err
 		}
 		text = fmt.Appendf(separated(text, i), `{"object":"embedding","index":%d,"embedding":`, i)
@@ -326,16 +322,16 @@ func (m *served) embeddings(scores []float32, tokens int, encoded bool, room *se
 	return fmt.Appendf(text, `,"usage":{"prompt_tokens":%d,"total_tokens":%d}}`, tokens, tokens), nil
 }
 
-// writeText answers with JSON.
+// writeText sends a JSON reply.
 func writeText(w http.ResponseWriter, text []byte) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(text)+1))
 	if _, err := w.Write(text); err == nil {
-		_, _ = w.Write([]byte{'\n'}) // the error of a client that is gone has no reader
+		_, _ = w.Write([]byte{'\n'}) // an error means that the client has disconnected
 	}
 }
 
-// embeddable says why the request cannot be answered by the model.
+// embeddable returns an error if the model cannot serve the request.
 func (r *textRequest) embeddable(m *served) error {
 	if r.Dimensions != nil && *r.Dimensions != m.width {
 		return refuse(http.StatusBadRequest, "bad_dimensions", "dimensions %d: the model has %d", *r.Dimensions, m.width)

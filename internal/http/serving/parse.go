@@ -27,20 +27,20 @@ func sizeText(n int) string {
 	return fmt.Sprintf("%d bytes", n)
 }
 
-// mark is what became of a record: a row, or why it is none.
+// mark is the result of parsing a record: a row, or a fault.
 type mark struct {
 	line  int64
-	id    []byte // as JSON; nil where it has none
+	id    []byte // JSON; nil if the record has no id
 	fault string
 	code  string
 }
 
-// chunk is the records of a stream that are answered together.
+// chunk is a group of a stream's records that are answered together.
 type chunk struct {
 	batch.Gather
 	model *served
 	marks []mark
-	ids   []byte // of CSV, as JSON
+	ids   []byte // JSON ids from CSV
 }
 
 func newChunk(m *served) *chunk {
@@ -54,19 +54,18 @@ func (c *chunk) reset() {
 	c.marks, c.ids = c.marks[:0], c.ids[:0]
 }
 
-// parser turns the records of a body into rows of a chunk.
+// parser converts the records of a body to rows of a chunk.
 type parser interface {
-	// parse reads a record into the last row of the chunk, which has room for it
-	// and is all missing. It returns the record's id as JSON and why the record
-	// is no row, or "". Where torn is true the record may be several: a quote that
-	// stands in the wrong place holds them together.
+	// parse reads a record into the last row of the chunk, which has space for it with all values
+	// missing. It returns the record's id as JSON, and the fault if the record is not a valid row.
+	// If torn is true, the record may be several records, joined by a misplaced quote.
 	parse(text []byte, c *chunk, values []float64, texts [][]byte) (id []byte, fault string, torn bool)
 }
 
 var missing = math.NaN()
 
-// add adds a record, and reports whether it is a row and, if not, whether the lines
-// behind its first may be records of their own.
+// add parses a record and reports whether it is a valid row. If it is not, torn reports whether the
+// lines after its first may be records of their own.
 func (c *chunk) add(p parser, r record) (ok, torn bool) {
 	m := mark{line: r.line, fault: r.fault, code: "bad_record"}
 	torn = true
@@ -96,8 +95,8 @@ func (c *chunk) add(p parser, r record) (ok, torn bool) {
 	return m.fault == "", torn
 }
 
-// predict scores the rows. One that the model fails over has the fault alone, and
-// each has it where the model itself does.
+// predict scores the rows. If the model fails for one row, only that row gets the fault. If the
+// model itself fails, every row gets it.
 func (c *chunk) predict(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -126,10 +125,9 @@ func (c *chunk) predict(ctx context.Context) {
 	}
 }
 
-// objects parses records of JSON: objects by the names of inputs, arrays in their
-// order.
+// objects parses JSON records: objects with the names of inputs, or arrays in their order.
 type objects struct {
-	seen  []uint64 // of each input, the number of the record that had it last
+	seen  []uint64 // for each input, the number of the last record that had it
 	stamp uint64
 }
 
@@ -170,7 +168,7 @@ func (o *objects) read(text []byte, c *chunk, values []float64, texts [][]byte) 
 		o.seen[n] = o.stamp
 		found++
 		next = n + 1
-		if fault == "" { // the rest is read for the id
+		if fault == "" { // after a fault, parsing continues to find the id
 			if fault = m.setJSON(n, w.Value, values, texts); fault != "" {
 				fault = m.inputs[n].name + ": " + fault
 			}
@@ -190,7 +188,7 @@ func (o *objects) absent(m *served) string {
 	return m.inputs[n].name + ": absent: send null where the value is missing"
 }
 
-// idOf returns an id as it is echoed.
+// idOf returns an id in the form that the answer repeats.
 func idOf(value []byte) (id []byte, fault string) {
 	switch {
 	case len(value) > idBytesMax:
@@ -203,7 +201,7 @@ func idOf(value []byte) (id []byte, fault string) {
 	return value, ""
 }
 
-// setJSON reads the value of input n, and says why it cannot be one.
+// setJSON sets input n to a JSON value. It returns a fault if the value is invalid.
 func (m *served) setJSON(n int, value []byte, values []float64, texts [][]byte) string {
 	column := m.inputs[n].column
 	null := value[0] == 'n'
@@ -232,7 +230,7 @@ func (m *served) setJSON(n int, value []byte, values []float64, texts [][]byte) 
 	return ""
 }
 
-// setNumber takes the number of input n, which may stand for a category.
+// setNumber sets input n to a number, which may be a category.
 func (m *served) setNumber(n int, number float64, values []float64) string {
 	v, err := m.inputs[n].codes.Number(number)
 	if err != nil {
@@ -264,9 +262,9 @@ func clip(text []byte) []byte {
 	return text
 }
 
-// cells parses rows of CSV.
+// cells parses CSV rows.
 type cells struct {
-	columns []int // the input of each cell; idColumn
+	columns []int // input of each cell, or idColumn
 	cells   []cell
 }
 
@@ -277,9 +275,8 @@ type cell struct {
 	quoted bool
 }
 
-// header finds the inputs that the columns are, by the names of a header or,
-// without one, by their order. A model needs all of its inputs, and takes nothing
-// beside them but an id.
+// header maps columns to inputs, by the names in a header or, without a header, by order. All
+// inputs of the model are required. The only other allowed column is an id.
 func (c *cells) header(m *served, text []byte) error {
 	if fault := c.split(text); fault != "" {
 		return fmt.Errorf("the header is not CSV: %s", fault)
@@ -319,7 +316,7 @@ func (m *served) inputNames() string {
 	return text
 }
 
-// ordered makes the columns those of the model in its order.
+// ordered maps the columns to the inputs in order.
 func (c *cells) ordered(m *served) {
 	for n := range m.inputs {
 		c.columns = append(c.columns, n)
@@ -342,7 +339,7 @@ func (c *cells) parse(text []byte, chunk *chunk, values []float64, texts [][]byt
 			id = chunk.idOfCell(c.cells[i])
 			continue
 		}
-		if fault == "" { // the rest is read for the id
+		if fault == "" { // after a fault, parsing continues to find the id
 			if fault = m.setCell(n, c.cells[i], values, texts); fault != "" {
 				fault = m.inputs[n].name + ": " + fault
 			}
@@ -351,7 +348,7 @@ func (c *cells) parse(text []byte, chunk *chunk, values []float64, texts [][]byt
 	return id, fault, false
 }
 
-// idOfCell returns an id as JSON: a number as it is, all else as a string.
+// idOfCell returns an id as JSON: a number stays a number, everything else becomes a string.
 func (c *chunk) idOfCell(id cell) []byte {
 	if len(id.text) == 0 {
 		return nil
@@ -364,8 +361,8 @@ func (c *chunk) idOfCell(id cell) []byte {
 	return c.ids[from:len(c.ids):len(c.ids)]
 }
 
-// setCell reads the cell of input n, and says why it cannot be one. Without
-// quotes an empty cell is a missing value.
+// setCell sets input n to a cell. It returns a fault if the cell is invalid. An empty unquoted cell
+// is a missing value.
 func (m *served) setCell(n int, c cell, values []float64, texts [][]byte) string {
 	column := m.inputs[n].column
 	if m.inputs[n].kind == model.Number {
@@ -391,7 +388,7 @@ func (m *served) setCell(n int, c cell, values []float64, texts [][]byte) string
 	return ""
 }
 
-// setWord reads a number that JSON writes in another way, or a category.
+// setWord reads a number that is not in JSON syntax, or a category.
 func (m *served) setWord(n int, text []byte, values []float64) string {
 	if len(text) == 0 {
 		return ""
@@ -408,7 +405,7 @@ func (m *served) setWord(n int, text []byte, values []float64) string {
 	return m.setNumber(n, v, values)
 }
 
-// split cuts a row into its cells, and says why it is no CSV.
+// split splits a row into cells. It returns a fault if the row is not valid CSV.
 func (c *cells) split(text []byte) string {
 	c.cells = c.cells[:0]
 	for {
@@ -440,8 +437,7 @@ func (c *cells) split(text []byte) string {
 	}
 }
 
-// quotedCell reads a cell behind its first quote; rest starts with a comma or is
-// empty.
+// quotedCell reads a cell after its opening quote; rest starts with a comma or is empty.
 func quotedCell(text []byte) (inner, rest []byte, ok bool) {
 	doubled := false
 	for at := 0; ; at += 2 {

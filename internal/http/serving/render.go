@@ -10,13 +10,13 @@ import (
 	"github.com/afterbay/afterbay/model"
 )
 
-// summary is the last line of a stream. A stream without one was cut.
+// summary is the last line of a stream. A stream without it was cut off.
 type summary struct {
 	Done    bool    `json:"done"`
 	Records int64   `json:"records"`
 	OK      int64   `json:"ok"`
 	Errors  int64   `json:"errors"`
-	Skipped int64   `json:"skipped,omitempty"` // of Errors, those that have no line
+	Skipped int64   `json:"skipped,omitempty"` // errors without a line in the answers
 	Aborted string  `json:"aborted,omitempty"`
 	Fatal   *reason `json:"fatal,omitempty"`
 	Model   string  `json:"model"`
@@ -26,7 +26,7 @@ type summary struct {
 type reason struct {
 	Code      string `json:"code"`
 	Message   string `json:"message"`
-	Line      int64  `json:"line,omitempty"` // of the body, from 1
+	Line      int64  `json:"line,omitempty"` // line in the body, from 1
 	Retryable bool   `json:"retryable"`
 }
 
@@ -43,10 +43,10 @@ type renderer interface {
 	done(dst []byte, s *summary) []byte
 }
 
-// jsonLines writes an object a line, or an event.
+// jsonLines writes one JSON object on each line, or as an event.
 type jsonLines struct {
 	model  *served
-	events bool // Server-Sent Events
+	events bool // use server-sent events
 }
 
 func (j *jsonLines) mediaType() string {
@@ -100,7 +100,7 @@ func (j *jsonLines) result(dst []byte, index int64, id []byte, said model.Answer
 	return j.end(append(dst, '}', '}'))
 }
 
-// appendNext writes an output, and takes it off what was said.
+// appendNext writes an output, and removes it from said.
 func (o *output) appendNext(dst []byte, said *model.Answer) []byte {
 	if o.size == 0 {
 		text := said.Texts[0]
@@ -112,7 +112,7 @@ func (o *output) appendNext(dst []byte, said *model.Answer) []byte {
 	return appendScores(dst, o, scores)
 }
 
-// appendText writes a text as JSON, null where there is none.
+// appendText writes a text as JSON, null if it is missing.
 func (o *output) appendText(dst, text []byte) []byte {
 	if text == nil {
 		return append(dst, "null"...)
@@ -120,7 +120,7 @@ func (o *output) appendText(dst, text []byte) []byte {
 	return appendString(dst, o.text(text))
 }
 
-// best returns the place of the largest score, the first of several.
+// best returns the index of the largest score, the first one of several.
 func best(scores []float32) int {
 	at := 0
 	for i, s := range scores {
@@ -131,8 +131,8 @@ func best(scores []float32) int {
 	return at
 }
 
-// appendScores writes one score as a number, several as an array, and those with
-// labels as an object.
+// appendScores writes one score as a number, several as an array, and scores with labels as an
+// object.
 func appendScores(dst []byte, out *output, scores []float32) []byte {
 	switch {
 	case len(out.labels) > 0:
@@ -152,8 +152,8 @@ func appendScores(dst []byte, out *output, scores []float32) []byte {
 	return append(dst, ']')
 }
 
-// appendNumber writes a score in the fewest digits that tell it from all others;
-// null where it is not finite, which JSON cannot say.
+// appendNumber writes a score with the fewest digits that identify it. If it is not finite, it
+// becomes null, because JSON has no such numbers.
 func appendNumber(dst []byte, v float32) []byte {
 	if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
 		return append(dst, "null"...)
@@ -170,7 +170,7 @@ func (j *jsonLines) done(dst []byte, s *summary) []byte {
 	return j.end(appendJSON(j.open(dst), s))
 }
 
-// appendJSON writes plain data.
+// appendJSON writes plain data as JSON.
 func appendJSON(dst []byte, v any) []byte {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -179,7 +179,7 @@ func appendJSON(dst []byte, v any) []byte {
 	return append(dst, text...)
 }
 
-// appendString writes text as a JSON string; what is no UTF-8 becomes U+FFFD.
+// appendString writes text as a JSON string; invalid UTF-8 becomes U+FFFD.
 func appendString(dst, text []byte) []byte {
 	const hex = "0123456789abcdef"
 	dst = append(dst, '"')
@@ -202,8 +202,8 @@ func appendString(dst, text []byte) []byte {
 	return append(dst, '"')
 }
 
-// csvLines writes rows: index, id, a column for each score and text, error. The last row
-// has "done" for its index and the summary as JSON for its error.
+// csvLines writes CSV rows: index, id, a column for each score and text, error. In the last row the
+// index is "done", and the error is the summary as JSON.
 type csvLines struct {
 	model  *served
 	header bool
@@ -277,7 +277,7 @@ func (c *csvLines) done(dst []byte, s *summary) []byte {
 	return append(appendCell(dst, appendJSON(nil, s)), '\n')
 }
 
-// appendCell writes a cell, in quotes where it needs them.
+// appendCell writes a cell, quoted if necessary.
 func appendCell(dst, text []byte) []byte {
 	plain := true
 	for _, c := range text {

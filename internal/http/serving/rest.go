@@ -12,7 +12,7 @@ import (
 	"github.com/afterbay/afterbay/model"
 )
 
-const headerLength = "Inference-Header-Content-Length" // of the JSON before binary tensors
+const headerLength = "Inference-Header-Content-Length" // length of the JSON before binary tensors
 
 var extensions = []string{"binary_tensor_data", "model_stream_infer", "predict_stream"}
 
@@ -49,7 +49,7 @@ func (h *Handler) modelMetadata(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// versions returns the versions of a model, in the order in which they were given.
+// versions returns the versions of a model in the given order.
 func (r *registry) versions(name string) []string {
 	var list []string
 	for _, m := range r.byName[name] {
@@ -58,10 +58,10 @@ func (r *registry) versions(name string) []string {
 	return list
 }
 
-// platform says what the model is, for clients that know frameworks.
+// platform returns the model's platform, for clients that know frameworks.
 func (m *served) platform() string { return "afterbay_" + m.kind }
 
-// inferREST answers the protocol's inference by HTTP.
+// inferREST serves inference of the protocol over HTTP.
 func (h *Handler) inferREST(w http.ResponseWriter, r *http.Request) {
 	m, ok := h.model(w, r, r.PathValue("name"), r.PathValue("version"))
 	if !ok {
@@ -82,7 +82,7 @@ func (h *Handler) inferREST(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// asRefusal finds the answer to an error.
+// asRefusal returns the reply for an error.
 func asRefusal(err error, plain bool) *refusal {
 	var bad *refusal
 	if why, ok := server.AsRefusal(err); ok {
@@ -94,13 +94,13 @@ func asRefusal(err error, plain bool) *refusal {
 	return bad
 }
 
-// readBody reads the body of a request that is no stream.
+// readBody reads the body of a request that is not a stream.
 func (h *Handler) readBody(r *http.Request) ([]byte, error) {
 	return server.ReadBody(r, h.options.BodyBytesMax, server.Gzip, server.Deflate, server.Zstd)
 }
 
-// readInference reads a request: JSON and, behind as much of it as a header says, the
-// bytes of tensors that have no data in it.
+// readInference reads a request: JSON, followed by the bytes of tensors without data in the JSON. A
+// header gives the length of the JSON.
 func (h *Handler) readInference(r *http.Request, m *served, room *server.Room) (*restRequest, *request, error) {
 	body, err := h.readBody(r)
 	if err != nil {
@@ -148,7 +148,7 @@ func (h *Handler) readInference(r *http.Request, m *served, room *server.Room) (
 	return rest, in, nil
 }
 
-// binary reports whether an output is wanted as bytes.
+// binary reports whether the client wants an output in binary form.
 func (r *restRequest) binary(name string) bool {
 	for _, o := range r.outputs {
 		if o.name == name {
@@ -158,8 +158,8 @@ func (r *restRequest) binary(name string) bool {
 	return r.binaryAll
 }
 
-// writeAnswers answers with outputs. An error is that there is no memory for them;
-// nothing was written then.
+// writeAnswers sends the outputs. An error means that there is no memory for them; nothing has been
+// written then.
 func writeAnswers(w http.ResponseWriter, m *served, rest *restRequest, answers []answer, room *server.Room) (err error) {
 	text := appendString([]byte(`{"model_name":`), []byte(m.Name))
 	text = appendString(append(text, `,"model_version":`...), []byte(m.Version))
@@ -185,7 +185,7 @@ func writeAnswers(w http.ResponseWriter, m *served, rest *restRequest, answers [
 			continue
 		}
 		if a.kind == model.Bytes {
-			text = append(text, `"parameters":{"content_type":"base64"},`...) // as MLServer says it
+			text = append(text, `"parameters":{"content_type":"base64"},`...) // the notation of MLServer
 		}
 		if text, err = a.appendJSON(append(text, `"data":`...), room); err != nil {
 			return err
@@ -202,7 +202,7 @@ func writeAnswers(w http.ResponseWriter, m *served, rest *restRequest, answers [
 	w.Header().Set("Content-Length", strconv.Itoa(len(text)+len(raw)))
 	w.WriteHeader(http.StatusOK)
 	if _, err := w.Write(text); err == nil {
-		_, _ = w.Write(raw) // the error of a client that is gone has no reader
+		_, _ = w.Write(raw) // an error means that the client has disconnected
 	}
 	return nil
 }

@@ -8,15 +8,15 @@ import (
 )
 
 const (
-	idMost         = 1024 // bytes of a request's id
+	idMost         = 1024 // maximum size of a request's id in bytes
 	dimensionsMost = 16
 )
 
-// restRequest is a request of the Open Inference Protocol in JSON. It has at most as
-// many inputs and outputs as its model.
+// restRequest is a JSON request of the Open Inference Protocol. It has at most as many inputs and
+// outputs as its model.
 type restRequest struct {
 	id        string
-	binaryAll bool // outputs are wanted as bytes
+	binaryAll bool // all outputs are wanted in binary form
 	inputs    []restInput
 	outputs   []restOutput
 }
@@ -25,7 +25,7 @@ type restInput struct {
 	name     string
 	datatype string
 	shape    []int64
-	size     []byte // binary_data_size; nil is none
+	size     []byte // value of binary_data_size; nil if absent
 	data     []byte // JSON
 }
 
@@ -34,7 +34,7 @@ type restOutput struct {
 	binary bool
 }
 
-// parseREST reads a request. Inputs alias body.
+// parseREST parses a request. Inputs alias body.
 func parseREST(body []byte, m *served) (*restRequest, error) {
 	r := &restRequest{}
 	return r, members(body, "the request", func(name string, value []byte) (err error) {
@@ -103,7 +103,7 @@ func parseOutput(text []byte) (out restOutput, err error) {
 	})
 }
 
-// parameter returns the value of a member of "parameters", nil if it is not there.
+// parameter returns the value of a member of "parameters", nil if it is absent.
 func parameter(parameters []byte, of string) (value []byte, err error) {
 	err = members(parameters, "parameters", func(name string, member []byte) error {
 		if name == of {
@@ -131,7 +131,7 @@ func members(text []byte, what string, each func(name string, value []byte) erro
 	return w.Err()
 }
 
-// list calls each with the elements of an array, at most so many; null has none.
+// list calls each with the elements of an array, at most most of them; null has none.
 func list(text []byte, what string, most int, each func(value []byte) error) error {
 	if string(text) == "null" {
 		return nil

@@ -17,35 +17,34 @@ import (
 	"github.com/afterbay/afterbay/internal/http/server"
 )
 
-// DefaultAddress is where a server listens when nothing else is said.
+// DefaultAddress is the default listen address of a server.
 const DefaultAddress = "127.0.0.1:8080"
 
-// ServerOptions of a Server. The zero value listens for this machine alone.
+// ServerOptions configures a Server. The zero value listens only on this machine.
 type ServerOptions struct {
 	Options
-	StreamsMax  int // streams at once; more are refused with 429. 0 is 256
-	RequestsMax int // other requests at once. 0 is 256
+	StreamsMax  int // concurrent streams; more get status 429. 0 is 256
+	RequestsMax int // other concurrent requests. 0 is 256
 
 	Address  string       // host:port; "" is DefaultAddress, port 0 picks one
-	Token    string       // that every request but health has to bring, with the role admin; "" is none
-	Insecure bool         // listen beyond this machine without a token
-	CertFile string       // PEM of TLS, with KeyFile; read again when it changes. "" is no TLS
+	Token    string       // required on every request except health, has the role admin; "" if none
+	Insecure bool         // listen on other addresses without a token
+	CertFile string       // PEM certificate for TLS, with KeyFile; read again when it changes. "" means no TLS
 	KeyFile  string       // PEM
 	Logger   *slog.Logger // nil discards
 
-	// Tokens are the tokens of a token file, with their roles; nil is none.
+	// Tokens provides the tokens of a token file, with their roles; nil if none.
 	Tokens access.Tokens
 
-	// Connections may be open at once; 0 is 1,024, or a quarter of the files that the
-	// process may open where that is less.
+	// Connections is the maximum number of open connections. 0 is 1,024, or a quarter of the files
+	// that the process may open if that is less.
 	Connections int
 
-	// Memory bounds what requests of the process need; nil is a budget of the server's
-	// own.
+	// Memory limits the memory of requests of the process; nil is a budget of the server's own.
 	Memory *server.Budget
 }
 
-// Validate returns why a server cannot have these options.
+// Validate returns an error if the options are invalid.
 func (o ServerOptions) Validate() error {
 	errs := []error{o.Options.Validate()}
 	if o.StreamsMax < 0 || o.RequestsMax < 0 {
@@ -68,16 +67,16 @@ func (o ServerOptions) address() string {
 	return o.Address
 }
 
-// Server answers for models at an address, by HTTP/1.1 and HTTP/2: with TLS or,
-// for clients of gRPC too, without. Make one with Listen.
+// Server serves models at an address, over HTTP/1.1 and HTTP/2, with or without TLS; gRPC clients
+// can use both. Create one with Listen.
 type Server struct {
 	options  ServerOptions
 	listener net.Listener
 	http     *server.Server
-	end      context.CancelFunc // of streams
+	end      context.CancelFunc // ends streams
 }
 
-// Listen takes the address; Run serves it.
+// Listen opens the address; Run serves it.
 func Listen(models []Named, o ServerOptions) (*Server, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -111,24 +110,24 @@ func Listen(models []Named, o ServerOptions) (*Server, error) {
 	return s, nil
 }
 
-// Address returns the host:port that is listened on.
+// Address returns the listen address as host:port.
 func (s *Server) Address() string { return s.listener.Addr().String() }
 
-// URL returns where the server can be asked.
+// URL returns the base URL of the server.
 func (s *Server) URL() string {
-	if s.options.CertFile != "" { // net/http gives every server a TLSConfig once it runs
+	if s.options.CertFile != "" { // net/http sets TLSConfig on every running server, so it says nothing here
 		return "https://" + s.Address()
 	}
 	return "http://" + s.Address()
 }
 
-// Run serves until ctx is done. Then streams end with a last line that says so, and
-// other requests are waited for, at most 10 s.
+// Run serves until ctx is done. Then streams end with a last line that says so, and Run waits at
+// most 10 s for other requests.
 func (s *Server) Run(ctx context.Context) error {
 	return s.http.Run(ctx, s.listener, s.end)
 }
 
-// endpoints are those of the handler, health and metrics.
+// endpoints returns the endpoints of the handler, health and metrics.
 func (s *Server) endpoints(handler *Handler, tokens access.Tokens) []access.Endpoint {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), server.NewCollector(s.http))
@@ -139,6 +138,6 @@ func (s *Server) endpoints(handler *Handler, tokens access.Tokens) []access.Endp
 	return append(handler.Endpoints(),
 		access.Endpoint{Method: http.MethodGet, Pattern: "/metrics", Role: access.Metrics, Class: server.Operator, Summary: "Metrics, as Prometheus reads them.", Handler: promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP},
 		access.Endpoint{Method: http.MethodGet, Pattern: "/healthz", Role: access.Public, Class: server.Health, Summary: "Say that the process answers.", Handler: func(w http.ResponseWriter, _ *http.Request) {
-			_, _ = w.Write([]byte("ok\n")) // the error of a client that is gone has no reader
+			_, _ = w.Write([]byte("ok\n")) // an error means that the client has disconnected
 		}})
 }

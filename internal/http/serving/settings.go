@@ -25,18 +25,18 @@ const (
 	onErrorSkip     = "skip"
 )
 
-// settings are what a request for a stream asks for.
+// settings holds the options of a streaming request.
 type settings struct {
 	ctx       context.Context
 	model     *served
 	format    format
-	header    bool   // of CSV
-	encoding  string // of the body: "", "gzip" or "zstd"
+	header    bool   // the CSV has a header
+	encoding  string // encoding of the body: "", "gzip" or "zstd"
 	reply     string // encoding of the response
 	onError   string
-	maxErrors int64 // beyond which the stream ends; -1 is no bound
+	maxErrors int64 // number of errors after which the stream ends; -1 means no limit
 	render    renderer
-	expects   bool // 100 Continue: headers go out only behind the first bytes of the body
+	expects   bool // 100 Continue: headers are sent only after the first bytes of the body
 }
 
 func parseSettings(r *http.Request, m *served) (*settings, *refusal) {
@@ -76,7 +76,7 @@ func (s *settings) query(r *http.Request) *refusal {
 	return nil
 }
 
-// content reads the type of the body.
+// content parses the media type of the body.
 func (s *settings) content(header string) *refusal {
 	kind, parameters, err := mime.ParseMediaType(header)
 	unsupported := func(what string) *refusal {
@@ -108,8 +108,7 @@ func (s *settings) content(header string) *refusal {
 	return nil
 }
 
-// accept chooses how answers are written: as lines of JSON where the client does
-// not mind.
+// accept selects the format of answers. The default is JSON lines.
 func (s *settings) accept(header string) *refusal {
 	const ndjson, jsonl, csv, events = "application/x-ndjson", "application/jsonl", "text/csv", "text/event-stream"
 	if strings.TrimSpace(header) == "" {
@@ -128,8 +127,8 @@ func (s *settings) accept(header string) *refusal {
 	return nil
 }
 
-// preferred returns the offer that a header of media types or codings weighs most,
-// the first of several, or "" where it names none.
+// preferred returns the offer with the highest weight in a header of media types or codings. It
+// returns the first of several, or "" if the header names none.
 func preferred(header string, offers ...string) string {
 	found, most := "", 0.0
 	weights := map[string]float64{}

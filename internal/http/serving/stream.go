@@ -14,32 +14,32 @@ import (
 )
 
 const (
-	chunkRows   = 1024                 // that are answered together, where the model is fast
-	chunkTime   = 5 * time.Millisecond // that an answer waits for others, where it is slow
+	chunkRows   = 1024                 // rows answered together, if the model is fast
+	chunkTime   = 5 * time.Millisecond // how long an answer waits for others, if the model is slow
 	streamBytes = windowBytes + 2*outBytes
-	outBytes    = 64 << 10         // of answers before they go on to the backlog
-	lingerEach  = time.Second      // for more of a body that is of no use
-	lingerTotal = 30 * time.Second // of all of it
-	endGrace    = 20 * time.Second // that the client may rest before it has read all
+	outBytes    = 64 << 10         // answers collected before they go to the backlog
+	lingerEach  = time.Second      // wait for more of a body that is discarded
+	lingerTotal = 30 * time.Second // total time for discarding a body
+	endGrace    = 20 * time.Second // how long the client may pause before it has read everything
 	idleGrace   = 10 * time.Second // the same, if it has sent nothing for the idle timeout
 )
 
-// stream is one request for predictions, record by record. Its goroutine reads
-// the body into a window, and answers all records that are whole in it before it
-// reads again: so an answer never waits for a record that was not sent yet. A
-// second goroutine writes what the backlog holds, and flushes when that is empty.
+// stream is one request for predictions, record by record. Its goroutine reads the body into a
+// window. It answers all complete records in the window before it reads again. So an answer never
+// waits for a record that was not sent yet. A second goroutine writes the contents of the backlog,
+// and flushes when the backlog is empty.
 type stream struct {
 	*settings
 	h        *Handler
 	w        http.ResponseWriter
 	control  *http.ResponseController
-	raw      io.Reader // the body before it is decompressed
+	raw      io.Reader // the body before decompression
 	window   *window
 	room     *server.Room // works while records are parsed and answers are written
 	split    splitter
 	parser   parser
 	chunk    *chunk
-	size     int // rows of the next chunk
+	size     int // rows in the next chunk
 	backlog  *backlog
 	out      []byte
 	sum      summary
@@ -49,11 +49,11 @@ type stream struct {
 	deadline time.Time
 }
 
-// predictStream answers POST /v1/models/{name}:predict-stream.
+// predictStream handles POST /v1/models/{name}:predict-stream.
 func (h *Handler) predictStream(w http.ResponseWriter, r *http.Request, m *served) {
 	control := http.NewResponseController(w)
-	// Without this the server throws away up to 262,144 bytes of the body before
-	// the first byte of the answer. HTTP/2 needs no such word.
+	// Without full duplex, net/http discards up to 262,144 bytes of the body before the first byte
+	// of the answer. HTTP/2 is always full duplex.
 	_ = control.EnableFullDuplex()
 	s := &stream{h: h, w: w, control: control, raw: r.Body, sum: summary{Done: true, Model: m.pinned()}, chunk: newChunk(m), size: m.callRows}
 	var bad *refusal
@@ -68,7 +68,7 @@ func (h *Handler) predictStream(w http.ResponseWriter, r *http.Request, m *serve
 		return
 	}
 	if s.reply == server.Zstd && s.room.Reserve(zstdBytes) != nil {
-		s.reply = "" // compressing is worth less than answering
+		s.reply = "" // an uncompressed answer is better than none
 	}
 	body := server.NewBody(r, s.encoding, h.options.RatioMax)
 	defer body.Close()
@@ -108,7 +108,7 @@ func (s *stream) run() {
 	header.Set("X-Afterbay-Errors", strconv.FormatInt(s.sum.Errors, 10))
 	header.Set("X-Afterbay-Status", s.sum.status())
 	if err != nil {
-		panic(http.ErrAbortHandler) // so that the client sees that it was cut
+		panic(http.ErrAbortHandler) // so that the client sees that the stream was cut off
 	}
 }
 
@@ -122,7 +122,7 @@ func (s *summary) status() string {
 	return "ok"
 }
 
-// refuse answers that there will be no predictions.
+// refuse replies that there will be no predictions.
 func (s *stream) refuse(bad *refusal) {
 	_ = s.control.SetWriteDeadline(time.Now().Add(lingerTotal))
 	bad.write(s.w)
@@ -130,8 +130,8 @@ func (s *stream) refuse(bad *refusal) {
 	s.linger()
 }
 
-// prepare chooses how the body is read. A header of CSV is read and checked, while
-// the request can still be refused.
+// prepare selects how to read the body. It reads and checks a CSV header while the request can
+// still be refused.
 func (s *stream) prepare() *refusal {
 	switch s.format {
 	case formatLines:
@@ -172,7 +172,7 @@ func (s *stream) begin() {
 	header := s.w.Header()
 	header.Set("Content-Type", s.render.mediaType())
 	header.Set("Cache-Control", "no-store")
-	header.Set("X-Accel-Buffering", "no") // of proxies
+	header.Set("X-Accel-Buffering", "no") // turns off buffering in proxies
 	header.Set("X-Content-Type-Options", "nosniff")
 	header.Set("Trailer", "X-Afterbay-Records, X-Afterbay-Errors, X-Afterbay-Status")
 	header.Add("Vary", "Accept, Accept-Encoding")
@@ -187,10 +187,9 @@ func (s *stream) begin() {
 	go func() { s.writer <- s.write() }() // finish waits for it
 }
 
-// answerAll answers the records of the body, and reports whether all of it was
-// read.
+// answerAll answers the records of the body. It reports whether it has read the whole body.
 func (s *stream) answerAll() bool {
-	s.model.shared.Enter() // rows are on their way, but for when it waits for the client
+	s.model.shared.Enter() // announces rows, except while waiting for the client
 	defer s.model.shared.Leave()
 	for {
 		s.chunk.reset()
@@ -203,7 +202,7 @@ func (s *stream) answerAll() bool {
 		if s.chunk.Rows.N > 0 {
 			s.predict()
 		}
-		_ = s.room.Work() // a request that has ended gets the answers that there are
+		_ = s.room.Work() // if the request has ended, the available answers are still sent
 		wanted := s.emit()
 		s.room.Rest()
 		if !wanted {
@@ -242,8 +241,8 @@ func (s *stream) answerAll() bool {
 	}
 }
 
-// predict scores the chunk. The next is larger or smaller by what it took, and no
-// smaller than a call of the model.
+// predict scores the chunk. It adapts the size of the next chunk to the time taken; the minimum is
+// the size of a model call.
 func (s *stream) predict() {
 	start := time.Now()
 	s.chunk.predict(s.ctx)
@@ -255,8 +254,7 @@ func (s *stream) predict() {
 	}
 }
 
-// gather takes whole records off the window until the chunk is full: then more is
-// true.
+// gather moves complete records from the window to the chunk. more is true if the chunk is full.
 func (s *stream) gather() (more bool, fatal *reason) {
 	for len(s.chunk.marks) < s.size {
 		r, ok := s.split.next(s.window)
@@ -277,7 +275,7 @@ func (s *stream) gather() (more bool, fatal *reason) {
 	return true, nil
 }
 
-// emit writes the answers of the chunk. It is false where no more are wanted.
+// emit writes the answers of the chunk. It returns false if the stream must end.
 func (s *stream) emit() bool {
 	row := 0
 	var right, wrong int64
@@ -312,8 +310,7 @@ func (s *stream) emit() bool {
 	return s.sum.Aborted == "" && s.sum.Fatal == nil
 }
 
-// enough says whether the record that was just counted is the bad one that ends
-// the stream.
+// enough reports whether the record just counted is the invalid one that ends the stream.
 func (s *stream) enough() bool {
 	switch {
 	case s.onError == onErrorFail:
@@ -324,7 +321,7 @@ func (s *stream) enough() bool {
 	return s.sum.Aborted != ""
 }
 
-// flush hands the answers over to the writer.
+// flush passes the answers to the writer.
 func (s *stream) flush() error {
 	if len(s.out) == 0 {
 		return nil
@@ -352,7 +349,7 @@ func (s *stream) flush() error {
 func (s *stream) fill() error {
 	now := time.Now()
 	if idle := s.h.options.IdleTimeout; s.deadline.Sub(now) < idle-idle/8 {
-		s.deadline = now.Add(idle) // a call for each read would be one too many
+		s.deadline = now.Add(idle) // setting a deadline for each read would be costly
 		_ = s.control.SetReadDeadline(s.deadline)
 		if s.h.ctx.Err() != nil {
 			_ = s.control.SetReadDeadline(now)
@@ -376,11 +373,11 @@ func (s *stream) explainRead(err error) *reason {
 	return &reason{Code: "body_cut", Message: "the body was cut: " + err.Error(), Retryable: true}
 }
 
-// write sends what the backlog has until its end.
+// write sends the contents of the backlog until its end.
 func (s *stream) write() error {
 	out := newOutBody(s.w, s.reply)
 	spare := make([]byte, 0, outBytes)
-	dirty := true // the headers
+	dirty := true // because of the headers
 	for {
 		p, err := s.backlog.take(spare, false)
 		if p == nil && err == nil {
@@ -416,15 +413,15 @@ func (s *stream) write() error {
 	}
 }
 
-// broken keeps why nothing can be written, and ends the reading.
+// broken records the write error and ends the reading.
 func (s *stream) broken(err error) error {
 	s.backlog.advance(0, err)
 	_ = s.control.SetReadDeadline(time.Now())
 	return err
 }
 
-// linger reads and forgets what the client still sends: many clients read nothing
-// before they have sent everything.
+// linger reads and discards further input: many clients read nothing before they have sent
+// everything.
 func (s *stream) linger() {
 	end := time.Now().Add(lingerTotal)
 	buffer := make([]byte, pieceBytes)
@@ -436,7 +433,7 @@ func (s *stream) linger() {
 	}
 }
 
-// finish waits until the client has read all, or reads too slowly.
+// finish waits until the client has read everything or reads too slowly.
 func (s *stream) finish() error {
 	grace := min(endGrace, s.h.options.IdleTimeout)
 	if s.sum.Fatal != nil && s.sum.Fatal.Code == idleTimeout {

@@ -9,8 +9,8 @@ import (
 	"github.com/afterbay/afterbay/internal/http/server"
 )
 
-// Endpoints is all that a handler answers, for a server that has others too. Callers
-// may ask the models that their token has the role infer for.
+// Endpoints returns all endpoints of the handler, for a server that has others too. A caller may
+// use the models that its token has the role infer for.
 func (h *Handler) Endpoints() []access.Endpoint {
 	const get, post = http.MethodGet, http.MethodPost
 	const data, stream, operator, health = server.Data, server.Stream, server.Operator, server.Health
@@ -63,7 +63,7 @@ func (h *Handler) Endpoints() []access.Endpoint {
 	return list
 }
 
-// correlated gives a reply the id that its request is correlated by.
+// correlated adds the correlation id of the request to the reply.
 func correlated(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if id := r.Header.Get(correlation); id != "" {
@@ -73,7 +73,7 @@ func correlated(next http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// allowed returns a refusal if the caller may not ask a model.
+// allowed returns a refusal if the caller may not use a model.
 func allowed(ctx context.Context, name string) *refusal {
 	why := access.Check(ctx, access.Infer, name)
 	if why == nil {
@@ -82,7 +82,7 @@ func allowed(ctx context.Context, name string) *refusal {
 	return refuse(why.Status, why.Code, "%s", why.Error())
 }
 
-// modelIndex lists the models by the Open Inference Protocol.
+// modelIndex lists the models for the Open Inference Protocol.
 func (h *Handler) modelIndex(w http.ResponseWriter, r *http.Request) {
 	type line struct {
 		Name    string `json:"name"`

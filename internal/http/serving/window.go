@@ -7,46 +7,44 @@ import (
 
 const windowBytes = 64 << 10
 
-// record is one of a body's records. What it has aliases the window and holds
-// until it is filled again.
+// record is a record of a body. It aliases the window and is valid until the next fill.
 type record struct {
 	text  []byte
-	line  int64  // where it starts, from 1
-	fault string // why it is none; ""
-	fatal bool   // nothing behind it can be read
-	rest  int    // bytes of text behind its first line
+	line  int64  // line where it starts, from 1
+	fault string // why it is invalid, or ""
+	fatal bool   // the rest of the body cannot be read
+	rest  int    // bytes of text after its first line
 }
 
-// splitter finds the records of a body, one behind the other.
+// splitter finds the records of a body, one after the other.
 type splitter interface {
-	// next takes the next whole record off the window. It is false where more
-	// bytes are needed or, at the end of the body, no record is left.
+	// next removes the next complete record from the window. It returns false if more bytes are
+	// needed or, at the end of the body, no record is left.
 	next(w *window) (record, bool)
 
-	// again gives back the lines behind the first of a record that next
-	// returned last, so that they are read as records of their own.
+	// again puts back the lines after the first of the record that next returned last, so that they
+	// are read as records of their own.
 	again(w *window, r record)
 }
 
 // window is the part of a body that is in memory.
 type window struct {
 	body   io.Reader
-	most   int               // bytes of a record
-	more   func(n int) error // charges n bytes before they are allocated; nil does not
+	most   int               // maximum size of a record
+	more   func(n int) error // charges n bytes before they are allocated; may be nil
 	buffer []byte
 	start  int
 	end    int
-	begun  bool // the mark that some programs put before all was looked for
+	begun  bool // the check for a byte order mark is done
 	eof    bool
-	err    error // that came behind bytes
+	err    error // error after the bytes in the window
 }
 
 func newWindow(body io.Reader, recordBytes int) *window {
 	return &window{body: body, most: recordBytes, buffer: make([]byte, windowBytes)}
 }
 
-// data returns what is not taken yet; nothing before it is known how the body
-// begins.
+// data returns the unread bytes; none until the start of the body is known.
 func (w *window) data() []byte {
 	if !w.begun {
 		return nil
@@ -54,10 +52,10 @@ func (w *window) data() []byte {
 	return w.buffer[w.start:w.end]
 }
 
-// large reports whether there is more than a record may have.
+// large reports whether there are more bytes than a record may have.
 func (w *window) large() bool { return w.end-w.start > w.most }
 
-// fill reads once. The error is never io.EOF, and comes behind all bytes before it.
+// fill reads once. It never returns io.EOF, and returns an error only after all bytes before it.
 func (w *window) fill() error {
 	if w.err != nil {
 		return w.err
@@ -66,7 +64,7 @@ func (w *window) fill() error {
 		w.end = copy(w.buffer, w.buffer[w.start:w.end])
 		w.start = 0
 	}
-	if w.end == len(w.buffer) { // most of a record is there: large ends this
+	if w.end == len(w.buffer) { // the buffer is full of one record; large ends this
 		if w.more != nil {
 			if err := w.more(len(w.buffer)); err != nil {
 				return err
@@ -95,11 +93,11 @@ func (w *window) fill() error {
 
 var byteOrderMark = []byte("\xef\xbb\xbf")
 
-// lines splits a body at its newlines. Blank lines are no records.
+// lines splits a body at newlines. Blank lines are not records.
 type lines struct {
 	line     int64
-	searched int  // bytes of the window without a newline
-	skipping bool // of a line that is too long, up to its end
+	searched int  // bytes of the window already searched for a newline
+	skipping bool // skipping the rest of a line that is too long
 }
 
 func (l *lines) next(w *window) (record, bool) {
@@ -141,7 +139,7 @@ func (l *lines) next(w *window) (record, bool) {
 	}
 }
 
-// again has nothing to give back: a line has no others.
+// again does nothing: a line contains no other records.
 func (l *lines) again(*window, record) {}
 
 func blank(text []byte) bool {
@@ -153,20 +151,20 @@ func blank(text []byte) bool {
 	return true
 }
 
-// quoting is where in a row of CSV a splitter is.
+// quoting is the splitter's state within a CSV row.
 type quoting uint8
 
 const (
 	outside quoting = iota
 	inside
-	closed // just behind the quote that ends a cell, or the first of two
+	closed // directly after a quote that ends a cell or is the first of two
 )
 
-// cellLines splits CSV into rows: lines, but for newlines inside of quotes. A
-// quote opens a cell only where the cell starts.
+// cellLines splits CSV into rows: it splits at newlines, except inside quotes. A quote opens a
+// quoted cell only at the start of the cell.
 type cellLines struct {
-	line     int64 // lines that are taken
-	at       int   // what of the window was looked at
+	line     int64 // lines read so far
+	at       int   // scan position in the window
 	quote    quoting
 	skipping bool
 }
@@ -211,7 +209,7 @@ func (c *cellLines) next(w *window) (record, bool) {
 	}
 }
 
-// row returns the row that text is, and counts its lines.
+// row returns a record for text, and counts its lines.
 func (c *cellLines) row(text []byte) record {
 	c.at, c.quote = 0, outside
 	r := record{line: c.line + 1, text: bytes.TrimSuffix(bytes.TrimSuffix(text, []byte{'\n'}), []byte{'\r'})}
@@ -225,7 +223,7 @@ func (c *cellLines) row(text []byte) record {
 	return r
 }
 
-// find returns the place behind the row that data starts with, or -1.
+// find returns the position after the first row of data, or -1.
 func (c *cellLines) find(data []byte) int {
 	if c.at == 0 && c.quote == outside {
 		end := bytes.IndexByte(data, '\n')
@@ -256,8 +254,8 @@ func (c *cellLines) find(data []byte) int {
 	return -1
 }
 
-// oversize takes a row that is too large off the window: the first line of one
-// whose quote may never close, or all that is there of one long line.
+// oversize removes a row that is too large from the window. It removes the first line of a row with
+// a quote that may never close, or everything available of one long line.
 func (c *cellLines) oversize(w *window, data []byte) record {
 	r := record{line: c.line + 1, fault: tooLarge(w.most)}
 	newline := bytes.IndexByte(data, '\n')
@@ -273,8 +271,8 @@ func (c *cellLines) oversize(w *window, data []byte) record {
 	return r
 }
 
-// again gives back what stands behind the first line of a record, so that a
-// stray quote costs one line.
+// again puts back everything after the first line of a record, so that a stray quote costs only one
+// line.
 func (c *cellLines) again(w *window, r record) {
 	if r.rest == 0 {
 		return
