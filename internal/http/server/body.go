@@ -14,23 +14,23 @@ import (
 )
 
 const (
-	ratioDefault = 200      // of a body that is read as a stream
-	ratioFrom    = 1 << 20  // bytes before the ratio counts
-	keptBytes    = 1 << 20  // of a stream of zstd
-	gzipBytes    = 48 << 10 // that a decompressor of gzip needs
-	firstBytes   = 4 << 10  // of a buffer for a body
-	aheadBytes   = 64 << 10 // that are read at once while a room works
+	ratioDefault = 200      // for a body that is read as a stream
+	ratioFrom    = 1 << 20  // decompressed bytes before the ratio is checked
+	keptBytes    = 1 << 20  // kept bytes of a zstd stream
+	gzipBytes    = 48 << 10 // memory of a gzip decompressor
+	firstBytes   = 4 << 10  // first size of a body's buffer
+	aheadBytes   = 64 << 10 // bytes read at once while a room works
 )
 
-// The content codings that bodies may have. Deflate is that of RFC 9110, which is zlib.
+// The supported content codings of bodies. Deflate is the coding of RFC 9110, which is zlib.
 const (
 	Gzip    = "gzip"
 	Deflate = "deflate"
 	Zstd    = "zstd"
 )
 
-// Coding returns the content coding of a request, "" if it has none. Any coding that is
-// not among those accepted is a *Refusal with status 415.
+// Coding returns the content coding of a request, "" if it has none. If the coding is not among
+// those accepted, the error is a *Refusal with status 415.
 func Coding(r *http.Request, accepted ...string) (string, error) {
 	coding := strings.ToLower(strings.TrimSpace(strings.Join(r.Header.Values("Content-Encoding"), ", ")))
 	switch coding {
@@ -48,15 +48,15 @@ func Coding(r *http.Request, accepted ...string) (string, error) {
 	}
 }
 
-// Body decompresses the body of a request while it arrives. It returns decompressed
-// bytes before it waits for more. Close it.
+// Body decompresses the body of a request while it arrives. It returns decompressed bytes before it
+// waits for more. The caller must close it.
 type Body struct {
 	room   *Room
 	raw    counted
 	coding string
 	stream bool
 	ratio  int64
-	most   int64 // bytes, decompressed; 0 has no bound
+	most   int64 // maximum decompressed size; 0 means no limit
 	reader io.Reader
 	closer func()
 	size   int64
@@ -64,17 +64,17 @@ type Body struct {
 
 // counted counts the bytes that it returns, and keeps an error other than io.EOF.
 //
-// A read of the body may wait for the client, so the room rests meanwhile. To work again
-// the room queues behind all that wait for a place. So counted reads ahead for a room
-// that works, and the room rests only when all of that is returned.
+// A read of the body may wait for the client, so the room rests meanwhile. To work again, the room
+// must queue behind all waiting rooms. So counted reads ahead for a room that works, and the room
+// rests only when all of that is returned.
 type counted struct {
 	io.Reader
 	room   *Room
 	buffer []byte
-	charge int64  // for all buffers
-	ahead  []byte // of the buffer: not returned yet
-	later  error  // to return behind ahead
-	next   int    // bytes of the next read, if the last one was full
+	charge int64  // memory of all buffers
+	ahead  []byte // the part of the buffer that is not yet returned
+	later  error  // error to return after ahead
+	next   int    // size of the next read, if the last one was full
 	size   int64
 	err    error
 }
@@ -98,8 +98,8 @@ func (c *counted) Read(p []byte) (n int, err error) {
 	return c.count(n, err)
 }
 
-// target returns the buffer if the room works and p is small, else p. The buffer grows
-// with the body, so that small bodies need none.
+// target returns the buffer if the room works and p is small, otherwise p. The buffer grows with
+// the body, so small bodies need no buffer.
 func (c *counted) target(p []byte) ([]byte, error) {
 	if !c.room.works || c.next <= len(p) {
 		return p, nil
@@ -129,7 +129,7 @@ func (c *counted) read(into []byte) (int, error) {
 	return n, err
 }
 
-// count counts bytes that are returned. Behind an error the buffer is not needed.
+// count counts returned bytes. After an error it releases the buffer.
 func (c *counted) count(n int, err error) (int, error) {
 	c.size += int64(n)
 	if err != nil {
@@ -142,8 +142,8 @@ func (c *counted) count(n int, err error) (int, error) {
 	return n, err
 }
 
-// NewBody returns the body of a request with one of the codings, or "". It may grow to
-// ratio times its size beyond 1 MiB; 0 is 200.
+// NewBody returns the body of a request with one of the codings, or "". Beyond 1 MiB, its
+// decompressed size may be at most ratio times its size; 0 is 200.
 func NewBody(r *http.Request, coding string, ratio int64) *Body {
 	return RoomOf(r.Context()).newBody(r, coding, ratio)
 }
@@ -152,7 +152,7 @@ func (r *Room) newBody(request *http.Request, coding string, ratio int64) *Body 
 	return &Body{room: r, raw: counted{Reader: request.Body, room: r}, coding: coding, stream: true, ratio: cmp.Or(ratio, ratioDefault), closer: func() {}}
 }
 
-// open starts to decompress: at the first read, since that waits for bytes.
+// open creates the decompressor. It runs at the first read, because it waits for bytes.
 func (b *Body) open() error {
 	switch b.coding {
 	case "":
@@ -179,7 +179,7 @@ func (b *Body) open() error {
 	return fmt.Errorf("the coding %q is not known", b.coding)
 }
 
-// Read implements io.Reader. Errors are those of the body, or a *Refusal.
+// Read implements io.Reader. The error is that of the body, or a *Refusal.
 func (b *Body) Read(p []byte) (int, error) {
 	if b.coding != "" && !b.room.works {
 		if err := b.room.Work(); err != nil {
@@ -216,21 +216,21 @@ func (b *Body) explain(err error) error {
 		return known
 	case b.raw.err != nil:
 		return b.raw.err
-	case err == io.EOF && b.raw.size == 0: // nothing at all, compressed
+	case err == io.EOF && b.raw.size == 0: // an empty body, although a coding is given
 		return io.EOF
 	}
 	return badEncoding(fmt.Errorf("decompress the body: %w", err))
 }
 
-// Close frees the decompressor. It does not close the body of the request.
+// Close releases the decompressor. It does not close the body of the request.
 func (b *Body) Close() error {
 	b.closer()
 	return nil
 }
 
-// OpenBody returns the body of a request that is no stream, of at most so many bytes,
-// decompressed as it is read. Codings that are not accepted, and too many bytes, are a
-// *Refusal, here or at a Read.
+// OpenBody returns the body of a request that is not a stream, decompressed while it is read. If
+// the coding is not accepted, or the body has more than most bytes, the error is a *Refusal, here
+// or from Read.
 func (r *Room) OpenBody(request *http.Request, most int64, accepted ...string) (*Body, error) {
 	coding, err := Coding(request, accepted...)
 	if err != nil {
@@ -244,13 +244,13 @@ func (r *Room) OpenBody(request *http.Request, most int64, accepted ...string) (
 	return body, nil
 }
 
-// ReadBody reads the whole body of OpenBody, and charges it to the account of the
-// request while it arrives.
+// ReadBody reads the whole body of OpenBody. It charges the body to the account of the request
+// while it arrives.
 func ReadBody(r *http.Request, most int64, accepted ...string) ([]byte, error) {
 	return RoomOf(r.Context()).ReadBody(r, most, accepted...)
 }
 
-// ReadBody reads a body as the function ReadBody does, and charges it to the Room.
+// ReadBody is like the function ReadBody, but charges the body to the Room.
 func (r *Room) ReadBody(request *http.Request, most int64, accepted ...string) ([]byte, error) {
 	body, err := r.OpenBody(request, most, accepted...)
 	if err != nil {
@@ -270,17 +270,16 @@ func (r *Room) ReadBody(request *http.Request, most int64, accepted ...string) (
 	return readAll(r, body, most, declared)
 }
 
-// ReadAll reads at most so many bytes and charges them to the Room.
+// ReadAll reads at most most bytes and charges them to the Room.
 func (r *Room) ReadAll(in io.Reader, most int64) ([]byte, error) { return readAll(r, in, most, -1) }
 
 func largerThan(most int64) *Refusal {
 	return &Refusal{Status: http.StatusRequestEntityTooLarge, Code: "too_large", Message: "the body is larger than " + Size(most), Hint: "send several requests"}
 }
 
-// readAll reads at most so many bytes and charges them as they come. The buffers that it
-// has outgrown are charged until it returns: they are garbage, but not collected yet. The
-// declared length, or -1, has the last one fit; it is not trusted for more than three
-// times the bytes that arrived.
+// readAll reads at most most bytes and charges them as they arrive. Outgrown buffers stay charged
+// until it returns, because they are not yet collected. The declared length, or -1, determines the
+// size of the last buffer, but at most three times the bytes that have arrived.
 func readAll(of *Room, in io.Reader, most, declared int64) (_ []byte, err error) {
 	var buffer []byte
 	outgrown, factor := int64(0), int64(2)

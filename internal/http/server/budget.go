@@ -16,19 +16,19 @@ import (
 
 const (
 	budgetDefault = 128 << 20
-	budgetWait    = 2 * time.Second // of a request for the memory of others
+	budgetWait    = 2 * time.Second // how long a request waits for the memory of others
 
-	// What a request may need: this, and this many bytes for each of its own.
+	// A request may need this many bytes, plus this many for each byte of the request.
 	requestBytes  = 640 << 10
 	requestFactor = 56
 
-	stepBytes = 32 << 10 // that an Account takes at once
+	stepBytes = 32 << 10 // granularity of an Account
 
-	worksEach = 2 // Rooms that work, of each core
+	worksEach = 2 // Rooms that may work for each core
 )
 
-// Budget bounds the memory that the requests of a process need, and how many of them
-// keep a core busy at a time. It may be used by many goroutines.
+// Budget limits the memory of the requests of a process, and how many of them may use the CPU at
+// the same time. It is safe for concurrent use.
 type Budget struct {
 	most  int64
 	free  *semaphore.Weighted
@@ -36,50 +36,49 @@ type Budget struct {
 	works chan struct{} // one element for each Room that works
 }
 
-// NewBudget returns a budget of so many bytes; 0 is 128 MiB. The process needs about
-// twice as much for them, since freed memory is collected late.
+// NewBudget returns a budget of this many bytes; 0 is 128 MiB. The process needs about twice as
+// much, because freed memory is collected late.
 func NewBudget(bytes int64) *Budget {
 	b := &Budget{most: cmp.Or(bytes, budgetDefault), works: make(chan struct{}, worksEach*runtime.GOMAXPROCS(0))}
 	b.free = semaphore.NewWeighted(b.most)
 	return b
 }
 
-// Bytes returns how many bytes there are.
+// Bytes returns the size of the budget.
 func (b *Budget) Bytes() int64 { return b.most }
 
-// Used returns how many of them requests have.
+// Used returns the bytes in use by requests.
 func (b *Budget) Used() int64 { return b.used.Load() }
 
-// Account is what one request has of a Budget. A request may need 640 KiB, and 56 bytes
-// for each byte of it that came: so a small request never costs much, however far it is
-// compressed or however many rows it stands for.
+// Account is the share of a Budget that one request has. A request may need 640 KiB, plus 56 bytes
+// for each of its bytes received so far. So a small request never costs much, whatever its
+// compression ratio or number of rows.
 //
-// Its methods may be called by several goroutines. A nil Account, as of a request that
-// no Server serves, has all memory.
+// Its methods are safe for concurrent use. A nil Account has unlimited memory; a request that no
+// Server serves has a nil Account.
 type Account struct {
 	budget  *Budget
 	counted *counters
-	came    atomic.Int64 // bytes of the request
+	came    atomic.Int64 // bytes of the request received
 
-	places atomic.Int64 // of its rooms that work
+	places atomic.Int64 // number of its rooms that work
 
 	mu    sync.Mutex
 	need  int64
-	fixed int64 // of need, what Room.Reserve charged
-	taken int64 // of the budget
+	fixed int64 // part of need that Room.Reserve charged
+	taken int64 // bytes taken from the budget
 }
 
 type accountKey struct{}
 
-// AccountOf returns the account of the request of a context; nil if no Server serves the
-// request.
+// AccountOf returns the account of a context's request; nil if no Server serves the request.
 func AccountOf(ctx context.Context) *Account {
 	account, _ := ctx.Value(accountKey{}).(*Account)
 	return account
 }
 
-// charge charges n bytes for a room, which rests if they have to be waited for. Fixed
-// ones are allowed whatever the size of the request.
+// charge charges n bytes for a room. If it must wait, the room rests. Fixed bytes are allowed
+// whatever the size of the request.
 func (a *Account) charge(by *Room, n int64, fixed bool) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -107,7 +106,7 @@ func (a *Account) charge(by *Room, n int64, fixed bool) error {
 	return nil
 }
 
-// wait takes bytes of the budget, and waits for others to give some back.
+// wait takes bytes from the budget. It waits until other requests return enough.
 func (a *Account) wait(by *Room, n int64) bool {
 	if !a.budget.free.TryAcquire(n) {
 		by.Rest()
@@ -121,7 +120,7 @@ func (a *Account) wait(by *Room, n int64) bool {
 	return true
 }
 
-// Need returns the bytes that were charged and not given back.
+// Need returns the charged bytes that are not yet returned.
 func (a *Account) Need() int64 {
 	if a == nil {
 		return 0
@@ -131,7 +130,7 @@ func (a *Account) Need() int64 {
 	return a.need
 }
 
-// give gives n bytes back that were charged.
+// give returns n charged bytes.
 func (a *Account) give(n int64) {
 	if a == nil || n <= 0 {
 		return
@@ -150,7 +149,7 @@ func (a *Account) release(n int64) {
 	a.budget.free.Release(n)
 }
 
-// work takes one of the places for rooms that work.
+// work takes a place for a working room.
 func (a *Account) work(ctx context.Context) error {
 	works := a.budget.works
 	select {
@@ -166,7 +165,7 @@ func (a *Account) work(ctx context.Context) error {
 	return nil
 }
 
-// rest gives a place back, unless close did: a goroutine may outlive its request.
+// rest returns a place, unless close has returned it: a goroutine may outlive its request.
 func (a *Account) rest() {
 	for {
 		n := a.places.Load()
@@ -180,7 +179,7 @@ func (a *Account) rest() {
 	}
 }
 
-// close gives all back. A handler that panics may have places.
+// close returns everything. A handler that panics may still hold places.
 func (a *Account) close() {
 	for range a.places.Swap(0) {
 		<-a.budget.works

@@ -15,32 +15,33 @@ import (
 	"time"
 )
 
-// The reserve is how many connections are taken beyond the bounds. They are for health,
-// metrics and operators: other requests get 503.
-// Those that were sent a request that is not read yet may be twice as many. The system
-// queues up to 4,096 connections that come at once, in their order. The reserve and
-// freshFor say how fast the queue moves, and so how long a health check waits in it.
+// The reserve is the number of connections beyond the limits. They serve health checks, metrics and
+// operators; other requests get status 503. Connections with a request in the socket that is not
+// read yet may be twice as many.
+//
+// The operating system queues up to 4,096 new connections in order. The reserve and freshFor
+// determine how fast this queue moves, and so how long a health check waits in it.
 const (
 	reserveLeast = 64
 	reserveMost  = 512
 )
 
-// connections bounds those of a server.
+// connections limits the connections of a server.
 //
-// A connection is idle until the header of a request has come, and again between
-// requests. Only idle connections are closed to make room, the oldest first: of the
-// address that has too many, else of any. Where none is idle, the next connection is
-// taken into the reserve, and the oldest idle one of it makes room too. So a client that
-// sends its request at once is answered, however many others hold connections open.
+// A connection is idle until the header of a request has arrived, and again between requests. Only
+// idle connections are closed to make room, oldest first: those of an address with too many
+// connections, otherwise those of any address. If none is idle, the next connection goes into the
+// reserve, and the oldest idle one there makes room. So a client that sends its request at once is
+// answered, however many connections other clients hold open.
 type connections struct {
 	most, each, reserve int
 
-	mu      sync.Mutex // guards the rest
+	mu      sync.Mutex // guards the fields below
 	open    int        // without those in the reserve
 	spare   int        // in the reserve
 	of      map[netip.Addr]*address
-	waiting list.List // of *conn that are idle and not in the reserve, the oldest first
-	spares  list.List // of *conn that are idle and in the reserve
+	waiting list.List // idle *conn that are not in the reserve, oldest first
+	spares  list.List // idle *conn in the reserve
 	evicted uint64
 	refused uint64
 }
@@ -48,7 +49,7 @@ type connections struct {
 // address is an address with connections.
 type address struct {
 	open    int
-	waiting list.List // of *conn that are idle
+	waiting list.List // of idle *conn
 }
 
 func newConnections(most, each int) *connections {
@@ -60,15 +61,15 @@ func newConnections(most, each int) *connections {
 type conn struct {
 	net.Conn
 	all      *connections
-	key      netip.Addr // the zero Addr has no bound of its own
-	reserved bool       // beyond the bounds
+	key      netip.Addr // the zero Addr has no limit of its own
+	reserved bool       // beyond the limits
 	closed   bool
 	since    time.Time     // when it became idle
-	among    *list.Element // of waiting or spares; nil while it is active
-	own      *list.Element // of the address
+	among    *list.Element // element of waiting or spares; nil while active
+	own      *list.Element // element of the address's list
 }
 
-// listen bounds the connections of a listener.
+// listen limits the connections of a listener.
 func (c *connections) listen(l net.Listener) net.Listener { return &listener{l, c} }
 
 type listener struct {
@@ -84,12 +85,12 @@ func (l *listener) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		one, victim, wait := l.all.enter(accepted)
-		for wait > 0 { // the system queues those behind it
+		for wait > 0 { // the operating system queues the next ones
 			time.Sleep(wait)
 			one, victim, wait = l.all.enter(accepted)
 		}
 		if victim != nil {
-			_ = victim.Close() // nothing of a request came on it
+			_ = victim.Close() // no byte of a request has arrived on it
 		}
 		if one != nil {
 			return one, nil
@@ -98,13 +99,13 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
-// refused is a connection that a listener has refused: requests on it but health checks
-// get the reply.
+// refused is a connection that a listener has refused. Requests on it, except health checks, get
+// the reply.
 type refused interface {
 	Refused() (status int, message, hint string, after time.Duration)
 }
 
-// whyNot returns the reply to requests on a connection that is beyond the bounds.
+// whyNot returns the reply to requests on a connection beyond the limits.
 func whyNot(c net.Conn) *Refusal {
 	if r, ok := c.(refused); ok {
 		status, message, hint, after := r.Refused()
@@ -113,18 +114,18 @@ func whyNot(c net.Conn) *Refusal {
 	return &Refusal{Status: http.StatusServiceUnavailable, Code: "too_many", Message: "the server, or this address, has as many connections as it may", Hint: "close some, or send the request again later", After: time.Second}
 }
 
-// turnAway answers a connection that is not read.
+// turnAway replies to a connection without reading it.
 func turnAway(c net.Conn) {
 	why := whyNot(c)
-	body, _ := json.Marshal(map[string]string{"error": why.Message, "hint": why.Hint}) // texts can be encoded
-	_ = c.SetWriteDeadline(time.Now().Add(time.Second))                                // it fits an empty buffer
+	body, _ := json.Marshal(map[string]string{"error": why.Message, "hint": why.Hint}) // strings can always be encoded
+	_ = c.SetWriteDeadline(time.Now().Add(time.Second))                                // the reply fits into an empty send buffer
 	_, _ = fmt.Fprintf(c, "HTTP/1.1 %d %s\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: %d\r\nRetry-After: %.0f\r\n\r\n%s",
 		why.Status, http.StatusText(why.Status), len(body), math.Ceil(why.After.Seconds()), body)
 	_ = c.Close()
 }
 
-// AddressOf returns the address that a connection counts for: of IPv6 the first 64
-// bits, since one machine has all that share them.
+// AddressOf returns the address that a connection counts for. For IPv6 it is the first 64 bits,
+// because one machine can use all addresses that share them.
 func AddressOf(remote net.Addr) netip.Addr {
 	tcp, ok := remote.(*net.TCPAddr)
 	if !ok {
@@ -132,14 +133,14 @@ func AddressOf(remote net.Addr) netip.Addr {
 	}
 	of := tcp.AddrPort().Addr().Unmap().WithZone("")
 	if of.Is6() {
-		prefix, _ := of.Prefix(64) // 64 bits are always there
+		prefix, _ := of.Prefix(64) // an IPv6 address always has 64 bits
 		of = prefix.Addr()
 	}
 	return of
 }
 
-// enter takes a connection; nil is that there is no room. victim has to be closed for
-// it. wait is that all that could be closed are fresh.
+// enter adds a connection; one is nil if there is no room. The caller must close victim to make
+// room. A positive wait means that all connections that could be closed are fresh.
 func (c *connections) enter(accepted net.Conn) (one, victim *conn, wait time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -182,9 +183,9 @@ func (c *connections) enter(accepted net.Conn) (one, victim *conn, wait time.Dur
 	return one, victim, 0
 }
 
-// oldest returns the first of some connections without bytes that wait to be read: the
-// server, not its client, is late with the others. wait is how long the first one stays
-// fresh: its client has had little time to send a request.
+// oldest returns the first connection in l without unread bytes. If there are unread bytes, the
+// server is late, not the client. wait is how long the first connection stays fresh: its client has
+// had little time to send a request.
 func oldest(l *list.List) (victim *conn, wait time.Duration) {
 	tries := 0
 	for e := l.Front(); e != nil && tries < oldestTries; e = e.Next() {
@@ -202,10 +203,10 @@ func oldest(l *list.List) (victim *conn, wait time.Duration) {
 
 const (
 	freshFor    = 50 * time.Millisecond
-	oldestTries = 32 // each is a call of the system
+	oldestTries = 32 // each try is a system call
 )
 
-// rest says that a connection has no request under way.
+// rest marks a connection as idle.
 func (c *connections) rest(one *conn) {
 	switch {
 	case one.closed || one.among != nil:
@@ -216,7 +217,7 @@ func (c *connections) rest(one *conn) {
 	}
 }
 
-// work says that it has one.
+// work marks a connection as active.
 func (c *connections) work(one *conn) {
 	switch {
 	case one.among == nil:
@@ -229,7 +230,7 @@ func (c *connections) work(one *conn) {
 	one.among, one.own = nil, nil
 }
 
-// leave forgets a connection that is being closed.
+// leave removes a connection that is being closed.
 func (c *connections) leave(one *conn) {
 	if one.closed {
 		return
@@ -247,7 +248,7 @@ func (c *connections) leave(one *conn) {
 	}
 }
 
-// state is http.Server.ConnState.
+// state implements http.Server.ConnState.
 func (c *connections) state(of net.Conn, state http.ConnState) {
 	one := connOf(of)
 	if one == nil {
@@ -277,8 +278,8 @@ func withConnection(ctx context.Context, of net.Conn) context.Context {
 	return context.WithValue(ctx, connectionKey{}, connOf(of))
 }
 
-// yield lets the connection of a request that is refused make room for others: its
-// client may leave the reply unread.
+// yield lets the connection of a refused request make room for others: its client may never read
+// the reply.
 func (c *connections) yield(ctx context.Context) {
 	if one, _ := ctx.Value(connectionKey{}).(*conn); one != nil {
 		c.mu.Lock()
@@ -286,7 +287,7 @@ func (c *connections) yield(ctx context.Context) {
 		if c.rest(one); one.among == nil {
 			return
 		}
-		one.since = time.Time{} // the first to go
+		one.since = time.Time{} // the first to be closed
 		if one.reserved {
 			c.spares.MoveToFront(one.among)
 			return
@@ -296,11 +297,11 @@ func (c *connections) yield(ctx context.Context) {
 	}
 }
 
-// inReserve returns the reply to a request on a connection that is beyond the bounds;
-// nil if it is not.
+// inReserve returns the reply to a request on a connection beyond the limits; nil if it is within
+// them.
 func inReserve(ctx context.Context) *Refusal {
 	one, _ := ctx.Value(connectionKey{}).(*conn)
-	if one == nil || !one.reserved { // which does not change once the connection is taken
+	if one == nil || !one.reserved { // reserved does not change after enter
 		return nil
 	}
 	return whyNot(one.Conn)
@@ -314,7 +315,7 @@ func (one *conn) Close() error {
 	return one.Conn.Close()
 }
 
-// CloseWrite says that nothing more comes from here, as that of TCP does.
+// CloseWrite closes the write side, like that of net.TCPConn.
 func (one *conn) CloseWrite() error {
 	if half, ok := one.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()

@@ -8,19 +8,19 @@ import (
 	"github.com/afterbay/afterbay/internal/observe/metric"
 )
 
-// reason is why a request was refused: a label of metrics.
+// reason is why a request was refused. It is a label of metrics.
 type reason uint8
 
 const (
-	tooMany    reason = iota // of its class are under way
+	tooMany    reason = iota // too many requests of its class
 	tooLarge                 // it needs more memory than its size allows
-	overMemory               // other requests use all of it
+	overMemory               // other requests use all memory
 	reasons
 )
 
 var reasonNames = [reasons]string{"too_many", "too_large", "over_memory"}
 
-// counters count refusals by reason.
+// counters counts refusals by reason.
 type counters [reasons]atomic.Uint64
 
 func (c *counters) add(why reason) { c[why].Add(1) }
@@ -49,7 +49,7 @@ func Metrics() []metric.Info {
 	return metric.Infos(serverTable, requestTable, refusedTable, memoryTable)
 }
 
-// NewCollector shows what the servers of a process count. They share a Budget.
+// NewCollector returns a collector for the servers of a process. The servers share a Budget.
 func NewCollector(servers ...*Server) prometheus.Collector {
 	return metric.NewCollector(func(out chan<- prometheus.Metric) {
 		for _, s := range servers {

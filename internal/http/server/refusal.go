@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-// Refusal is why a request is not answered, and the reply that says so.
+// Refusal is the reason why a request is refused, and the reply.
 type Refusal struct {
 	Status  int
 	Code    string // too_many, over_memory, too_large, too_slow, bad_encoding, unsupported_encoding
 	Message string
 	Hint    string        // what to do next
-	After   time.Duration // when to send the request again; 0 is never
+	After   time.Duration // when to send the request again; 0 means never
 }
 
 // Error returns the message and the hint.
@@ -28,28 +28,27 @@ func (r *Refusal) Error() string {
 	return r.Message + ": " + r.Hint
 }
 
-// Write answers with the refusal: {"error": ..., "hint": ...}.
+// Write sends the refusal: {"error": ..., "hint": ...}.
 func (r *Refusal) Write(w http.ResponseWriter) {
 	r.SetHeader(w.Header())
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(r.Status)
-	// The error of a client that is gone has no reader.
+	// An error means that the client has disconnected.
 	_ = json.NewEncoder(w).Encode(struct {
 		Error string `json:"error"`
 		Hint  string `json:"hint,omitempty"`
 	}{r.Message, r.Hint})
 }
 
-// SetHeader sets Retry-After where the request may be sent again.
+// SetHeader sets Retry-After if the request may be sent again.
 func (r *Refusal) SetHeader(h http.Header) {
 	if r.After > 0 {
 		h.Set("Retry-After", strconv.Itoa(int(math.Ceil(r.After.Seconds()))))
 	}
 }
 
-// AsRefusal finds the reply to an error of reading a body or of charging an Account: a
-// *Refusal, a body over its http.MaxBytesReader, a deadline. ok is false for
-// other errors.
+// AsRefusal returns the reply for an error of reading a body or charging an Account: a *Refusal, a
+// body over its http.MaxBytesReader, or a deadline. ok is false for other errors.
 func AsRefusal(err error) (why *Refusal, ok bool) {
 	var large *http.MaxBytesError
 	switch {
@@ -67,7 +66,7 @@ func AsRefusal(err error) (why *Refusal, ok bool) {
 	return nil, false
 }
 
-// Size writes a number of bytes for people.
+// Size returns a number of bytes in human-readable form.
 func Size(n int64) string {
 	switch {
 	case n >= 1<<20 && n%(1<<20) == 0:

@@ -11,57 +11,58 @@ import (
 	"time"
 )
 
-// Class says which bound a request counts against.
+// Class determines the limit that a request counts against.
 type Class uint8
 
-// The classes.
+// The values of Class.
 const (
 	Data     Class = iota // a request of a client: events, predictions
-	Stream                // one that lasts: records that are followed, a stream of predictions
-	Watch                 // health that is followed; it needs no token, so it has few places
-	Operator              // metrics, and what the command line asks
-	Probe                 // health by gRPC, which reads a body
-	Health                // no bound
+	Stream                // a long-lived request: following records, a stream of predictions
+	Watch                 // watching health; it needs no token, so it has few places
+	Operator              // metrics and requests of the command line
+	Probe                 // health over gRPC, which reads a body
+	Health                // no limit
 	classes
 )
 
 var classNames = [classes]string{"data", "stream", "watch", "operator", "probe", "health"}
 
-// String returns the class in metrics.
+// String returns the name of the class in metrics.
 func (c Class) String() string { return classNames[c] }
 
-// PaceBytes is how many bytes a second of a body or a reply have to move, at least.
+// PaceBytes is the minimum speed of a body or a reply, in bytes per second.
 const PaceBytes = 8 << 10
 
-// Pace of bodies and of replies. The client may keep a body waiting for readGrace and a
-// reply for writeGrace. Bytes that move give waiting time back, never more than that:
-// a second for PaceBytes, or if that is more for a part of what is there, by heldFor: of
-// the bytes of the body that came, or of the memory that the request holds while it
-// replies. So a request that moves just fast enough holds memory for about heldFor,
-// however large it is. What a body is parsed to does not count: the client cannot know it.
+// The pace of bodies and replies. The client may delay a body for readGrace and a reply for
+// writeGrace. Bytes that move restore waiting time, up to that limit: PaceBytes restore one second.
+// A large request needs a higher pace, so that everything it holds would move within heldFor. For a
+// body that is the bytes received; for a reply it is the memory that the request holds.
+//
+// So a request that moves just fast enough holds memory for about heldFor, however large it is. The
+// parsed form of a body does not count, because the client cannot know its size.
 const (
 	readGrace  = 10 * time.Second
 	writeGrace = 20 * time.Second
 	heldFor    = time.Minute
 	pieceBytes = 64 << 10
-	lateFor    = 500 * time.Millisecond // for what a client still sends that was answered already
+	lateFor    = 500 * time.Millisecond // for input that arrives after the reply
 	lateBytes  = 256 << 10
 )
 
-// ServeHTTP answers a request within the bounds.
+// ServeHTTP serves a request within the limits.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	class := s.options.Class(r)
 	x := &exchange{ResponseWriter: w, control: http.NewResponseController(w), one: r.ProtoMajor == 1, ends: r.Close, rest: writeGrace}
 	x.account.budget, x.account.counted = s.options.Memory, &s.refusals
 	defer x.finish()
 	if x.one {
-		_ = x.control.SetWriteDeadline(time.Now().Add(writeGrace)) // that of the request before may have passed
+		_ = x.control.SetWriteDeadline(time.Now().Add(writeGrace)) // the deadline of the previous request may have passed
 	}
 	if why := s.enter(class, r); why != nil {
 		s.refusals[tooMany].Add(1)
 		x.body = r.Body
 		w.Header().Set("Connection", "close")
-		if x.one { // one of HTTP/2 may have other requests under way
+		if x.one { // an HTTP/2 connection may have other requests in flight
 			s.conns.yield(r.Context())
 		}
 		s.options.Refuse(x, r, why)
@@ -104,36 +105,36 @@ func (s *Server) exit(class Class) {
 	}
 }
 
-// exchange is a request and its reply. It gives both their time, unless the handler
-// sets deadlines of its own.
+// exchange is a request and its reply. It sets the deadlines of both, unless the handler sets its
+// own.
 type exchange struct {
 	http.ResponseWriter
 	control *http.ResponseController
 	account Account
-	body    io.ReadCloser // nil is none
+	body    io.ReadCloser // nil if there is no body
 	one     bool          // HTTP/1
-	ends    bool          // the client asked for the connection to be closed
-	begun   bool          // the header of the reply was written
+	ends    bool          // the client asked to close the connection
+	begun   bool          // the header of the reply is written
 	duplex  bool          // the reply may begin before the body has ended
 	gone    bool          // hijacked
-	rest    time.Duration // that the client may keep the reply waiting
-	reads   atomic.Bool   // deadlines of reads are the handler's
+	rest    time.Duration // how long the client may still delay the reply
+	reads   atomic.Bool   // the handler sets the read deadlines
 	writes  atomic.Bool
 
 	mu    sync.Mutex
 	ended bool // the handler has returned
 }
 
-// paced is the body of a request, which has to come at a minimum pace.
+// paced is the body of a request, which must arrive at a minimum pace.
 type paced struct {
 	io.ReadCloser
 	*exchange
-	rest  time.Duration // that the client may keep a Read waiting
+	rest  time.Duration // how long the client may still delay a Read
 	timer *time.Timer
-	whole bool // it has ended
+	whole bool // the body has ended
 }
 
-// Read implements io.Reader. The time of the handler between two calls does not count.
+// Read implements io.Reader. The handler's time between two calls does not count.
 func (b *paced) Read(p []byte) (int, error) {
 	if b.whole || b.reads.Load() {
 		return b.read(p)
@@ -146,7 +147,7 @@ func (b *paced) Read(p []byte) (int, error) {
 	}
 	n, err := b.read(p)
 	if !b.timer.Stop() && b.whole && !b.reads.Load() {
-		_ = b.control.SetReadDeadline(time.Time{}) // it would end the request's context
+		_ = b.control.SetReadDeadline(time.Time{}) // the deadline would otherwise end the request's context
 	}
 	b.rest = left(b.rest, began, n, b.account.came.Load(), readGrace)
 	return n, err
@@ -159,15 +160,15 @@ func (b *paced) read(p []byte) (int, error) {
 	return n, err
 }
 
-// late ends a Read that has waited for too long.
+// late ends a Read that has waited too long.
 func (b *paced) late() {
 	if !b.reads.Load() {
-		_ = b.within(b.control.SetReadDeadline, time.Now().Add(-time.Second)) // a connection of a test may have none
+		_ = b.within(b.control.SetReadDeadline, time.Now().Add(-time.Second)) // a test's connection may not support deadlines
 	}
 }
 
-// left returns how long a client may keep the next call waiting, after one that moved n
-// bytes while so many are held.
+// left returns how long a client may delay the next call, after a call that moved n bytes while
+// held bytes are held.
 func left(rest time.Duration, began time.Time, n int, held int64, most time.Duration) time.Duration {
 	pace := max(PaceBytes, time.Duration(held)/(heldFor/time.Second))
 	rest += time.Duration(n)*time.Second/pace - time.Since(began)
@@ -180,8 +181,8 @@ func (x *exchange) unread() bool {
 	return ok && !b.whole || !ok && x.body != nil && x.body != http.NoBody
 }
 
-// WriteHeader implements http.ResponseWriter. Over HTTP/1 a reply to a body that was
-// not read ends the connection: the server would wait for the body first.
+// WriteHeader implements http.ResponseWriter. Over HTTP/1, a reply before the body has been read
+// ends the connection; otherwise the server would first wait for the body.
 func (x *exchange) WriteHeader(status int) {
 	if status >= 200 {
 		x.begin()
@@ -216,8 +217,8 @@ func (x *exchange) Write(p []byte) (written int, err error) {
 	}
 }
 
-// patience gives the next write its time. 0 is no deadline. A stream of HTTP/2 needs
-// that: a deadline ends it even if it has nothing to write.
+// patience sets the deadline of the next write; 0 means none. An HTTP/2 stream needs none while it
+// is idle, because a deadline ends it even if nothing is being written.
 func (x *exchange) patience(d time.Duration) {
 	switch {
 	case x.writes.Load():
@@ -228,7 +229,7 @@ func (x *exchange) patience(d time.Duration) {
 	}
 }
 
-// FlushError sends the bytes written.
+// FlushError sends the written bytes.
 func (x *exchange) FlushError() error {
 	x.begin()
 	began := time.Now()
@@ -242,20 +243,20 @@ func (x *exchange) FlushError() error {
 // Flush implements http.Flusher.
 func (x *exchange) Flush() { _ = x.FlushError() } // the next write returns the error
 
-// SetReadDeadline takes the time of reads over.
+// SetReadDeadline sets a read deadline. The server then sets no read deadlines of its own.
 func (x *exchange) SetReadDeadline(t time.Time) error {
 	x.reads.Store(true)
 	return x.within(x.control.SetReadDeadline, t)
 }
 
-// SetWriteDeadline takes the time of writes over.
+// SetWriteDeadline sets a write deadline. The server then sets no write deadlines of its own.
 func (x *exchange) SetWriteDeadline(t time.Time) error {
 	x.writes.Store(true)
 	return x.within(x.control.SetWriteDeadline, t)
 }
 
-// within sets a deadline unless the handler has returned. After that net/http panics
-// over HTTP/2, and a timer or the end of a context may still be on its way here.
+// within sets a deadline unless the handler has returned. After that, net/http panics over HTTP/2,
+// and a timer or the end of a context may still call within.
 func (x *exchange) within(set func(time.Time) error, t time.Time) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -265,7 +266,7 @@ func (x *exchange) within(set func(time.Time) error, t time.Time) error {
 	return set(t)
 }
 
-// EnableFullDuplex lets the reply begin before the body has ended.
+// EnableFullDuplex allows the reply to begin before the body has ended.
 func (x *exchange) EnableFullDuplex() error {
 	x.duplex = true
 	return x.control.EnableFullDuplex()
@@ -277,11 +278,11 @@ func (x *exchange) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return x.control.Hijack()
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap is called by http.ResponseController.
 func (x *exchange) Unwrap() http.ResponseWriter { return x.ResponseWriter }
 
-// finish gives the memory back. The server has little time behind the handler to write
-// the end of the reply, and to read and drop the rest of the body.
+// finish returns the memory. After the handler, the server has little time to write the end of the
+// reply, and to read and discard the rest of the body.
 func (x *exchange) finish() {
 	x.account.close()
 	x.mu.Lock()
@@ -294,8 +295,8 @@ func (x *exchange) finish() {
 	if x.one && x.unread() {
 		_ = x.control.SetReadDeadline(time.Now().Add(lateFor))
 		if x.ends && x.control.Flush() == nil {
-			// net/http would close the connection, and with bytes that are not read
-			// TCP resets it, which can take the reply from the client.
+			// net/http would close the connection. With unread bytes TCP would reset it, and the
+			// client could lose the reply.
 			_, _ = io.CopyN(io.Discard, x.body, lateBytes)
 		}
 	}

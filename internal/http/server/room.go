@@ -2,13 +2,13 @@ package server
 
 import "context"
 
-// Room charges what one piece of work needs to the account of its request. Close gives
-// it back, which only a request that does several pieces has to do: an account ends with
-// its request. The zero Room has all memory. It is for one goroutine.
+// Room charges the memory of one piece of work to the account of its request. Close returns the
+// memory. Only a request with several pieces of work must call Close, because an account ends with
+// its request. The zero Room has unlimited memory. A Room is for one goroutine.
 //
-// Work that keeps a core busy, such as parsing, is done between Work and Rest. Of all
-// rooms of the process two for each core work at a time: hundreds that did would have
-// each health check wait for its turn behind all of them.
+// CPU-bound work, such as parsing, must run between Work and Rest. Only two rooms for each core
+// work at a time, over the whole process. Otherwise a health check would wait for its turn behind
+// hundreds of working requests.
 type Room struct {
 	ctx     context.Context
 	account *Account
@@ -16,16 +16,15 @@ type Room struct {
 	works   bool
 }
 
-// RoomOf returns a room of the request of a context.
+// RoomOf returns a new room for a context's request.
 func RoomOf(ctx context.Context) *Room { return &Room{ctx: ctx, account: AccountOf(ctx)} }
 
-// Take charges n bytes that are about to be allocated. The error is a *Refusal, if the
-// request needs more than its size allows or the budget was used up for 2 s, or that of
-// Work.
+// Take charges n bytes before they are allocated. The error is a *Refusal if the request needs more
+// than its size allows, or if the budget was used up for 2 s. It can also be the error of Work.
 func (r *Room) Take(n int64) error { return r.charge(n, false) }
 
-// Reserve charges n bytes as Take does, but to the process alone: whatever the size of
-// the request. It is for memory that a stream has as long as it lasts.
+// Reserve charges n bytes like Take, but only against the budget of the process, whatever the size
+// of the request. It is for memory that a stream holds until it ends.
 func (r *Room) Reserve(n int64) error { return r.charge(n, true) }
 
 func (r *Room) charge(n int64, fixed bool) error {
@@ -37,7 +36,7 @@ func (r *Room) charge(n int64, fixed bool) error {
 	if err == nil {
 		r.taken += n
 	}
-	if worked { // not within charge, which has the lock of the account
+	if worked { // not within charge, which holds the account's lock
 		if ended := r.Work(); err == nil {
 			err = ended
 		}
@@ -45,15 +44,14 @@ func (r *Room) charge(n int64, fixed bool) error {
 	return err
 }
 
-// Give gives n bytes back that were charged.
+// Give returns n charged bytes.
 func (r *Room) Give(n int64) {
 	r.account.give(n)
 	r.taken -= n
 }
 
-// Grow returns dst with room for n more bytes. It charges a buffer before it allocates
-// it, and goes on charging the one that it replaces, which is garbage but not collected
-// yet.
+// Grow returns dst with capacity for n more bytes. It charges a buffer before it allocates it. The
+// replaced buffer stays charged, because it is not yet collected.
 func (r *Room) Grow(dst []byte, n int) ([]byte, error) {
 	if cap(dst)-len(dst) >= n {
 		return dst, nil
@@ -76,8 +74,7 @@ func (r *Room) Add(dst, part []byte) ([]byte, error) {
 	return append(dst, part...), nil
 }
 
-// Another charges an append to a slice of so many elements of size bytes, if that has to
-// grow.
+// Another charges an append to a slice with elements of size bytes, if the slice must grow.
 func (r *Room) Another(length, capacity int, size uintptr) error {
 	if length < capacity {
 		return nil
@@ -85,10 +82,10 @@ func (r *Room) Another(length, capacity int, size uintptr) error {
 	return r.Take(int64(2*capacity+1) * int64(size))
 }
 
-// Work waits until few rooms of the process work. The error is that of the context, if
-// the request ends first; then the room does not work. Do not wait for anything else
-// before Rest; reading the body that the room has opened, Take and Reserve rest while
-// they wait.
+// Work waits until fewer rooms of the process work. The error is that of the context, if the
+// request ends first; the room then does not work. Before Rest, the caller must not wait for
+// anything else. Take, Reserve, and reads of the body that the room has opened are allowed: they
+// rest while they wait.
 func (r *Room) Work() error {
 	if r.account == nil || r.works {
 		return nil
@@ -98,7 +95,7 @@ func (r *Room) Work() error {
 	return err
 }
 
-// Rest lets others work, and reports whether the room worked. A nil Room never does.
+// Rest lets other rooms work. It reports whether the room worked; a nil Room never does.
 func (r *Room) Rest() (worked bool) {
 	if r == nil || !r.works {
 		return false
@@ -108,7 +105,7 @@ func (r *Room) Rest() (worked bool) {
 	return true
 }
 
-// Close gives all back.
+// Close returns everything.
 func (r *Room) Close() {
 	r.Rest()
 	r.Give(r.taken)

@@ -1,14 +1,14 @@
-// Package server is the HTTP server that every surface of a process mounts on. It
-// bounds connections, requests, time and memory once, for all of them:
+// Package server is the common HTTP server of a process. It limits connections, requests, time and
+// memory for all surfaces in one place:
 //
-//   - Connections in all and of an address. Where there are too many, the oldest
-//     connection without a request under way makes room for the next one.
-//   - Requests under way, by Class: health checks, metrics and operators never wait
+//   - Connections, in total and for each address. If there are too many, the oldest
+//     connection without a request in flight makes room for the next one.
+//   - Requests in flight, by Class: health checks, metrics and operators never wait
 //     for data.
-//   - Time. A body and a reply have to move at a minimum pace. A reply that starts
+//   - Time. A body and a reply must move at a minimum pace. A reply that starts
 //     before its request was read ends the connection.
-//   - Memory. All requests of a process share one Budget. Handlers charge what a
-//     request needs to its Account before they allocate it.
+//   - Memory. All requests of a process share one Budget. Handlers charge the memory
+//     of a request to its Account before they allocate it.
 package server
 
 import (
@@ -24,49 +24,50 @@ import (
 )
 
 const (
-	headerTimeout   = 5 * time.Second  // of a request's header, and of the handshake of TLS
-	idleTimeout     = 60 * time.Second // of a connection between two requests
-	shutdownTimeout = 10 * time.Second // of the requests that are left at the end
+	headerTimeout   = 5 * time.Second  // for a request's header, and for the TLS handshake
+	idleTimeout     = 60 * time.Second // for a connection between two requests
+	shutdownTimeout = 10 * time.Second // for the remaining requests at the end
 	headerBytesMax  = 16 << 10
 
-	// HTTP/2: what the server holds of bodies that no handler has read yet.
+	// HTTP/2: buffer for bodies that no handler has read yet.
 	streamBufferBytes     = 128 << 10
 	connectionBufferBytes = 256 << 10
-	streamsMax            = 128 // of a connection
+	streamsMax            = 128 // for each connection
 )
 
-// Options of a Server. Handler is needed; the zero value of every other field is a
-// good default.
+// Options configures a Server. Handler is required; the zero value of every other field is a good
+// default.
 type Options struct {
-	// Name is the surface, a label of metrics: admin, scoring, gateway.
+	// Name is the name of the surface, a label of metrics: admin, scoring, gateway.
 	Name string
-	// Handler answers requests.
+	// Handler serves requests.
 	Handler http.Handler
-	// Class says which bound a request counts against; nil is Data for all.
+	// Class returns the class of a request, which determines its limit; nil is Data for all.
 	Class func(*http.Request) Class
-	// Refuse answers a request that is over a bound, in the form of the surface.
-	// nil answers {"error": ..., "hint": ...}.
+	// Refuse sends the reply to a request over a limit, in the format of the surface. nil sends
+	// {"error": ..., "hint": ...}.
 	Refuse func(http.ResponseWriter, *http.Request, *Refusal)
 
-	// Connections is how many may be open; 0 is 1,024, or a quarter of the files that
-	// the process may open where that is less. More than half of these are never used.
+	// Connections is the maximum number of open connections. 0 is 1,024, or a quarter of the files
+	// that the process may open if that is less. The server never uses more than half of these
+	// files.
 	Connections int
-	// ConnectionsEach is how many of them one address may have; 0 is three quarters of
-	// Connections. Connections without an address, as of a Unix socket, have no bound of
+	// ConnectionsEach is the maximum number of connections of one address; 0 is three quarters of
+	// Connections. Connections without an address, such as those of a Unix socket, have no limit of
 	// their own.
 	ConnectionsEach int
-	// Requests is how many requests of class Data may be under way; 0 is 256.
+	// Requests is the maximum number of requests of class Data in flight; 0 is 256.
 	Requests int
-	// Streams is the same of class Stream; 0 is 256.
+	// Streams is the same for class Stream; 0 is 256.
 	Streams int
-	// Memory bounds what all requests of the process need; nil is a Budget of its own.
+	// Memory limits the memory of all requests of the process; nil is a Budget of the server's own.
 	Memory *Budget
 
-	// TLS is used by Run and ServeTLS; nil is no TLS.
+	// TLS is used by Serve and Run; nil means no TLS.
 	TLS *tls.Config
-	// Plain2 speaks HTTP/2 without TLS beside HTTP/1.1, as clients of gRPC do.
+	// Plain2 also accepts HTTP/2 without TLS, as gRPC clients use it.
 	Plain2 bool
-	// Logger gets what goes wrong with connections, at level debug; nil discards.
+	// Logger receives connection errors at level debug; nil discards them.
 	Logger *slog.Logger
 }
 
@@ -93,21 +94,21 @@ func (o Options) withDefaults() Options {
 const (
 	connectionsDefault = 1024
 	requestsDefault    = 256
-	operatorRequests   = 64 // of class Operator
+	operatorRequests   = 64 // for class Operator
 	watchRequests      = 16
 	probeRequests      = 256
 )
 
-// Server answers HTTP. Make one with New; it may serve several listeners.
+// Server is an HTTP server. Create one with New. It may serve several listeners.
 type Server struct {
 	options  Options
 	http     *http.Server
 	conns    *connections
-	classes  [classes]chan struct{} // one element for each request under way; nil has no bound
+	classes  [classes]chan struct{} // one element for each request in flight; nil means no limit
 	refusals counters
 }
 
-// New returns a server that listens nowhere yet.
+// New returns a server that does not listen yet.
 func New(o Options) *Server {
 	o = o.withDefaults()
 	s := &Server{options: o, conns: newConnections(o.Connections, o.ConnectionsEach)}
@@ -125,7 +126,7 @@ func New(o Options) *Server {
 		Protocols:   &http.Protocols{},
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: streamsMax, MaxReceiveBufferPerStream: streamBufferBytes, MaxReceiveBufferPerConnection: connectionBufferBytes,
-			SendPingTimeout: idleTimeout, PingTimeout: headerTimeout, WriteByteTimeout: writeGrace, // of streams that may be silent for long
+			SendPingTimeout: idleTimeout, PingTimeout: headerTimeout, WriteByteTimeout: writeGrace, // for streams that may be silent for long
 		},
 	}
 	s.http.Protocols.SetHTTP1(true)
@@ -137,7 +138,7 @@ func New(o Options) *Server {
 // Memory returns the budget of the requests.
 func (s *Server) Memory() *Budget { return s.options.Memory }
 
-// Listen takes a TCP address, host:port.
+// Listen opens a TCP address, host:port.
 func Listen(address string) (net.Listener, error) {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
@@ -146,8 +147,8 @@ func Listen(address string) (net.Listener, error) {
 	return listener, nil
 }
 
-// Serve answers the connections of a listener, with TLS where Options has it, until
-// Shutdown or Close. Then it returns http.ErrServerClosed.
+// Serve serves the connections of a listener, with TLS if Options sets it, until Shutdown or Close.
+// Then it returns http.ErrServerClosed.
 func (s *Server) Serve(listener net.Listener) error {
 	listener = s.conns.listen(listener)
 	if s.options.TLS != nil {
@@ -156,8 +157,8 @@ func (s *Server) Serve(listener net.Listener) error {
 	return s.http.Serve(listener)
 }
 
-// Run serves until ctx is done. Then it calls ending, which may be nil and ends
-// streams, and waits for the other requests, at most 10 s.
+// Run serves until ctx is done. Then it calls ending, which ends streams and may be nil, and waits
+// at most 10 s for the other requests.
 func (s *Server) Run(ctx context.Context, listener net.Listener, ending func()) error {
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(listener) }()
@@ -177,8 +178,8 @@ func (s *Server) Run(ctx context.Context, listener net.Listener, ending func()) 
 	return err
 }
 
-// Shutdown takes no more connections and waits for the requests that are under way,
-// at most 10 s, whether ctx is done or not. Then it closes their connections.
+// Shutdown accepts no more connections and waits at most 10 s for the requests in flight, even if
+// ctx is done. Then it closes their connections.
 func (s *Server) Shutdown(ctx context.Context) error {
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 	defer cancel()

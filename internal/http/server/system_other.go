@@ -7,8 +7,8 @@ import (
 	"net"
 )
 
-// pending reports whether bytes of a connection wait to be read, which is not known.
+// pending reports whether a connection has unread bytes. This is unknown here, so it returns false.
 func pending(net.Conn) bool { return false }
 
-// filesMax returns how many files the process may open: there is no such bound.
+// filesMax returns how many files the process may open. There is no such limit here.
 func filesMax() int { return math.MaxInt32 }

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pending reports whether bytes of a connection wait to be read.
+// pending reports whether a connection has unread bytes.
 func pending(c net.Conn) bool {
 	for {
 		above, ok := c.(interface{ NetConn() net.Conn })
@@ -29,7 +29,7 @@ func pending(c net.Conn) bool {
 	}
 	n := 0
 	err = raw.Control(func(fd uintptr) {
-		n, _, _ = unix.Recvfrom(int(fd), make([]byte, 1), unix.MSG_PEEK|unix.MSG_DONTWAIT) // an error: there are no bytes
+		n, _, _ = unix.Recvfrom(int(fd), make([]byte, 1), unix.MSG_PEEK|unix.MSG_DONTWAIT) // an error means that there are no bytes
 	})
 	return err == nil && n > 0
 }
@@ -38,7 +38,7 @@ func pending(c net.Conn) bool {
 func filesMax() int {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
-		return math.MaxInt32 // what cannot be asked is no bound here
+		return math.MaxInt32 // an unknown limit does not limit the server
 	}
 	return int(min(uint64(limit.Cur), math.MaxInt32))
 }

@@ -11,30 +11,32 @@ import (
 )
 
 const (
-	windowMax    = 8 << 20   // of zstd
-	windowFirst  = 128 << 10 // that is tried first
-	windowFactor = 4         // by which the next one is larger
-	windowSmall  = 512 << 10 // that any request may have
-	blockBytes   = 128 << 10 // of what a frame decompresses to; a decompressor holds two beside its window
-	zstdBytes    = 64 << 10  // that it needs beside them
+	windowMax    = 8 << 20   // maximum zstd window
+	windowFirst  = 128 << 10 // window to try first
+	windowFactor = 4         // growth of the window after a failure
+	windowSmall  = 512 << 10 // window that any request may have
+	blockBytes   = 128 << 10 // maximum block size; a decompressor holds two blocks in addition to its window
+	zstdBytes    = 64 << 10  // other memory of a decompressor
 )
 
-// windowed decompresses a body of zstd as it comes. A frame may ask for a window that is
-// a thousand times as large as what it holds, so windowed starts with a small one. Where
-// that is too small the decoder fails; then windowed starts again with a larger one, up
-// to that of the frame, and skips what it has returned. A stream keeps its first 1 MiB
-// for that. Then it takes the window of its first frame, and forgets them.
+// windowed decompresses a zstd body as it arrives. A frame may declare a window a thousand times as
+// large as its content, so windowed starts with a small one. If that is too small, the decoder
+// fails. Then windowed starts again with a larger window, up to that of the frame, and skips the
+// bytes that it has already returned.
+//
+// For a stream it keeps the first 1 MiB of input for this. After that, it uses the window of the
+// first frame, and drops the kept input.
 type windowed struct {
 	*Body
-	in     []byte // what was read of the body, if it may be needed again
-	at     int    // of the window's descriptor in the first frame; 0 is none
-	window int64  // that the decoder may use
-	asked  int64  // that the first frame asks for
-	given  int64  // bytes that were returned
-	charge int64  // for the window
+	in     []byte // input that may be needed again
+	at     int    // index of the window descriptor in the first frame; 0 if it has none
+	window int64  // window that the decoder may use
+	asked  int64  // window that the first frame declares
+	given  int64  // returned bytes
+	charge int64  // charged for the window
 	kept   int64  // charged for in
-	failed error  // of charging in
-	enough bool   // was kept: the window has to suit the first frame from here on
+	failed error  // error of charging for in
+	enough bool   // enough input was kept: from here on the window must fit the first frame
 	zstd   *zstd.Decoder
 }
 
@@ -55,7 +57,7 @@ func (b *Body) zstdReader() error {
 	var header zstd.Header
 	if header.Decode(r.in) == nil && !header.Skippable {
 		window := header.WindowSize
-		if header.SingleSegment { // it has no descriptor: its window is all of it
+		if header.SingleSegment { // without a descriptor, the window is the whole frame
 			window = header.FrameContentSize
 		}
 		if window > windowMax {
@@ -76,9 +78,9 @@ func (b *Body) zstdReader() error {
 
 var errEnough = errors.New("enough of the body is kept")
 
-const singleSegment = 1 << 5 // of a frame's header, in its fifth byte
+const singleSegment = 1 << 5 // flag in the fifth byte of a frame's header
 
-// again reads what was read before, and then more of the body.
+// again reads the kept input first, and then more of the body.
 type again struct {
 	*windowed
 	at int
@@ -109,15 +111,15 @@ func (a *again) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// forgets reports whether what was read is not needed again: of a stream that is large,
-// with a window that suits its first frame. Later frames may not ask for a larger one.
+// forgets reports whether the kept input is no longer needed. This is so for a large stream with a
+// window that fits its first frame. Later frames must not declare a larger one.
 func (r *windowed) forgets() bool {
 	return r.stream && r.window >= r.asked && (r.in == nil || len(r.in) >= keptBytes)
 }
 
-// start makes a decoder with the window, behind what was returned. The window of a
-// stream is charged to the process alone if it is large: the client chose it before it
-// sent much.
+// start creates a decoder with the window, and skips the bytes already returned. A large window of
+// a stream is charged only to the budget of the process, because the client chose it before it sent
+// much.
 func (r *windowed) start() error {
 	r.close()
 	take := r.room.Take
@@ -141,7 +143,7 @@ func (r *windowed) start() error {
 	return err
 }
 
-// descriptor returns the byte of a frame's header for a window of at least so many bytes.
+// descriptor returns the header byte for a window of at least window bytes.
 func descriptor(window int64) byte {
 	for exponent := range 32 {
 		for mantissa := range 8 {
@@ -158,8 +160,8 @@ func (r *windowed) Read(p []byte) (int, error) {
 	for {
 		n, err := r.zstd.Read(p)
 		r.given += int64(n)
-		most, small := r.asked, r.given+blockBytes > r.window                                          // else it is another error
-		if errors.Is(err, zstd.ErrWindowSizeExceeded) || errors.Is(err, zstd.ErrDecoderSizeExceeded) { // of a frame behind the first
+		most, small := r.asked, r.given+blockBytes > r.window                                          // otherwise the error has another cause
+		if errors.Is(err, zstd.ErrWindowSizeExceeded) || errors.Is(err, zstd.ErrDecoderSizeExceeded) { // of a frame after the first
 			most, small = windowMax, true
 		}
 		if r.enough && n == 0 {
