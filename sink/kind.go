@@ -72,7 +72,8 @@ type (
 )
 
 // Checked is an optional interface of a Sink, Writer or Archive. Check asks the service and returns
-// what is missing there for the sink. It changes nothing there. `afterbay lint --connect` calls it.
+// an error for each thing that the sink lacks there. It changes nothing there. `afterbay lint
+// --connect` calls it.
 type Checked interface {
 	Check(context.Context) []error
 }

@@ -31,8 +31,7 @@ type Log interface {
 type Options struct {
 	// QueueBytes limits the records that wait for one subscriber; 0 is 32 KiB. A slower subscriber
 	// drops its queue and reads the records from the log, QueueBytes at a time. A larger queue
-	// delivers results no sooner; with 32 KiB, a thousand subscribers that do not read take a third
-	// of the memory.
+	// delivers results no sooner; it only costs memory for subscribers that do not read.
 	QueueBytes int
 	// IndexRecords is the number of newest records of each partition that are indexed by key, at 12
 	// bytes each; 0 is 262,144, 3 MiB for a partition. A subscriber that starts within the index
