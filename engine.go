@@ -30,7 +30,7 @@ type Options struct {
 	Logger *slog.Logger // nil discards all messages
 
 	// Data is the folder for the engine's own files if its log is shared: a copy of the state, and
-	// the identity with which it takes its partitions again after a restart. "" is data.
+	// the identity with which it takes its partitions again after a restart. "" is the folder data.
 	Data string
 
 	Parallelism int   // members of the group of each pipeline; 0 is one per core
@@ -40,9 +40,9 @@ type Options struct {
 	TokenFile string // tokens of the HTTP server with their roles; reread when the file changes; "" uses no file
 	Gateway   string // a gateway file; Run serves its clients; "" runs no gateway
 
-	// Traces receives the spans of events, as observe.Tracer describes. It gets the events that
-	// arrive with a trace, and the share TraceShare of the others. It must not block. nil turns
-	// tracing off.
+	// Traces receives the spans of all events that arrive with a sampled trace, and of a share
+	// TraceShare of the events without a trace. Members call it at the same time. It must not
+	// block. nil turns tracing off.
 	Traces     func([]Span)
 	TraceShare float64 // from 0 to 1
 
@@ -185,7 +185,8 @@ func (e *Engine) Run(ctx context.Context, p *Pipelines) (err error) {
 }
 
 // Ready blocks until Run has created the topics and the pipelines start. It returns an error if Run
-// ends or ctx is done first.
+// ends or ctx is done first. If the engine works through another process, Ready returns nil at
+// once.
 func (e *Engine) Ready(ctx context.Context) error {
 	if e.process == nil {
 		return nil

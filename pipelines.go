@@ -16,8 +16,8 @@ import (
 // kinds in addition to the built-in ones (Sinks, Lookups, Logs and ModelKinds).
 type Code = lang.Code
 
-// Errors lists all errors of the files. Each Error has file, line, column and field, and in most
-// cases a hint about what to do next.
+// Error is one error in a file, with file, line, column and field, and in most cases a hint about
+// what to do next. Errors lists all errors of the files.
 type (
 	Error  = spec.Error
 	Errors = spec.Errors

@@ -78,9 +78,10 @@ func Test(t T, path string, o Options) {
 	}
 }
 
-// Run runs the scenario of a file in every way. It returns the differences as failures. An error
-// means that the scenario could not run to its end. Paths of pipeline files and models are relative
-// to the scenario's folder.
+// Run runs the scenario of a file in every way. It returns the differences as failures. If
+// Options.Update has rewritten the file, it returns no failures. An error means that the file is
+// not valid, or that the scenario could not run to its end. Paths of pipeline files and models are
+// relative to the scenario's folder.
 func Run(ctx context.Context, path string, o Options) ([]Failure, error) {
 	text, err := readFile(path)
 	if err != nil {
@@ -118,7 +119,7 @@ func readFile(path string) (text []byte, err error) {
 }
 
 // Run runs the scenario in every way. It also reports a failure for each way that leaves other
-// bytes than the first.
+// bytes than the first. It ignores Options.Update.
 func (s *Scenario) Run(ctx context.Context, o Options) (failures []Failure, err error) {
 	all := slices.Clone(ways)
 	for _, url := range o.Logs {
