@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -101,104 +102,30 @@ func sorted(t *testing.T, name string) string {
 	return strings.Join(lines, "")
 }
 
-const manifests = "examples/kafka/kubernetes.yaml"
-
-// TestKubernetesManifestsAreValid checks those of Kubernetes itself by its own
-// schemas, strictly.
-func TestKubernetesManifestsAreValid(t *testing.T) {
-	python := os.Getenv("AFTERBAY_PYTHON")
-	if python == "" || exec.CommandContext(t.Context(), python, "-c", "import kubernetes_validate").Run() != nil {
-		const reason = "AFTERBAY_PYTHON names no interpreter that has kubernetes-validate (make deps installs it)"
-		if os.Getenv("AFTERBAY_FULL") == "1" {
-			t.Fatal("AFTERBAY_FULL=1 but " + reason)
-		}
-		t.Skip("NOT RUN: " + reason)
-	}
-	check := func(name string) ([]byte, error) {
-		return exec.CommandContext(t.Context(), python, "-m", "kubernetes_validate", "--strict", name).CombinedOutput()
-	}
-	if out, err := check(manifests); err != nil || bytes.Count(out, []byte(" passed for ")) != 3 {
-		t.Errorf("%v: %s", err, out)
-	}
-	text, err := os.ReadFile(manifests)
+// TestKubernetesValuesAgree reads the values of the chart beside the pipeline that
+// they run: KEDA and Kubernetes find wrong names only when it is too late.
+// tools/chart renders the chart with them.
+func TestKubernetesValuesAgree(t *testing.T) {
+	text, err := os.ReadFile("examples/kafka/values.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for from, to := range map[string]string{"volumeMounts:": "volumeMount:", "periodSeconds: 5": "periodSeconds: often"} {
-		wrong := filepath.Join(t.TempDir(), "wrong.yaml")
-		if err := os.WriteFile(wrong, []byte(strings.Replace(string(text), from, to, 1)), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if out, err := check(wrong); err == nil {
-			t.Errorf("%q passes: %s", to, out)
+	var values struct {
+		Log      struct{ Kind, URL, Secret string }
+		Pipeline struct {
+			KEDA struct {
+				Enabled          bool
+				Min              int    `yaml:"minReplicas"`
+				Max              int    `yaml:"maxReplicas"`
+				Brokers          string `yaml:"bootstrapServers"`
+				Group            string `yaml:"consumerGroup"`
+				Topic, SASL, TLS string
+				Lag              int `yaml:"lagThreshold"`
+			} `yaml:"keda"`
 		}
 	}
-}
-
-// manifest is what is used of the kinds of KEDA, and of the others where they
-// have to agree. It is read strictly for KEDA's: a word that is not here is a
-// mistake.
-type manifest struct {
-	APIVersion string `yaml:"apiVersion"`
-	Kind       string
-	Metadata   struct{ Name string }
-	Spec       struct {
-		Target   struct{ Kind, Name string } `yaml:"scaleTargetRef"`
-		Min      int                         `yaml:"minReplicaCount"`
-		Max      int                         `yaml:"maxReplicaCount"`
-		Polling  int                         `yaml:"pollingInterval"`
-		Advanced struct {
-			HPA struct {
-				Behavior struct {
-					Up   scaling `yaml:"scaleUp"`
-					Down scaling `yaml:"scaleDown"`
-				}
-			} `yaml:"horizontalPodAutoscalerConfig"`
-		}
-		Triggers []struct {
-			Type           string
-			Metadata       map[string]string
-			Authentication struct{ Name string } `yaml:"authenticationRef"`
-		}
-		Secrets []struct{ Parameter, Name, Key string } `yaml:"secretTargetRef"`
-	}
-}
-
-type scaling struct {
-	Window   int `yaml:"stabilizationWindowSeconds"`
-	Policies []struct {
-		Type   string
-		Value  int
-		Period int `yaml:"periodSeconds"`
-	}
-}
-
-// TestKubernetesManifestsAgree reads the manifests beside the pipeline that they
-// run: KEDA and Kubernetes find wrong names only when it is too late.
-func TestKubernetesManifestsAgree(t *testing.T) {
-	text, err := os.ReadFile(manifests)
-	if err != nil {
+	if err := yaml.Unmarshal(text, &values); err != nil {
 		t.Fatal(err)
-	}
-	byKind := map[string]manifest{}
-	var names []string
-	var workers string // the text of the StatefulSet
-	for part := range strings.SplitSeq(string(text), "\n---\n") {
-		var m manifest
-		var options []yaml.DecodeOption
-		if strings.Contains(part, "apiVersion: keda.sh/v1alpha1\n") {
-			options = append(options, yaml.DisallowUnknownField())
-		}
-		if err := yaml.NewDecoder(strings.NewReader(part), options...).Decode(&m); err != nil {
-			t.Fatalf("%v in\n%s", err, part)
-		}
-		byKind[m.Kind] = m
-		if names = append(names, m.Kind); m.Kind == "StatefulSet" {
-			workers = part
-		}
-	}
-	if want := []string{"Service", "StatefulSet", "PodDisruptionBudget", "TriggerAuthentication", "ScaledObject"}; !slices.Equal(names, want) {
-		t.Fatalf("%q, want %q", names, want)
 	}
 	source, err := os.ReadFile("examples/fraud/pipeline.yaml")
 	if err != nil {
@@ -208,40 +135,27 @@ func TestKubernetesManifestsAgree(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fraud, scaled := file.Pipelines[0], byKind["ScaledObject"].Spec
-	if target := scaled.Target; target.Kind != "StatefulSet" || target.Name != byKind["StatefulSet"].Metadata.Name {
-		t.Errorf("scales %v", target)
+	fraud, scaled := file.Pipelines[0], values.Pipeline.KEDA
+	if !scaled.Enabled || scaled.Group != fraud.Name || scaled.Topic != fraud.Input.Topic || scaled.Min < 1 || scaled.Max != int(fraud.Input.Partitions) {
+		t.Errorf("%+v for the pipeline %s of %s, with %d partitions", scaled, fraud.Name, fraud.Input.Topic, fraud.Input.Partitions)
 	}
-	if scaled.Min < 1 || scaled.Max != int(fraud.Input.Partitions) || scaled.Advanced.HPA.Behavior.Down.Window < 300 {
-		t.Errorf("%+v for %d partitions", scaled, fraud.Input.Partitions)
+	if scaled.Lag < 100000 || scaled.SASL != "scram_sha512" || scaled.TLS != "enable" {
+		t.Errorf("%+v", scaled)
 	}
-	trigger := scaled.Triggers[0]
-	if trigger.Type != "kafka" || trigger.Authentication.Name != byKind["TriggerAuthentication"].Metadata.Name {
-		t.Errorf("%+v", trigger)
+	engine, err := url.Parse(values.Log.URL)
+	if err != nil {
+		t.Fatal(err)
 	}
-	for name, want := range map[string]string{
-		"consumerGroup": fraud.Name, "topic": fraud.Input.Topic, "offsetResetPolicy": "earliest", "sasl": "scram_sha512", "tls": "enable", "version": "2.5.0",
-		"lagThreshold": "500000", "bootstrapServers": "kafka-bootstrap.kafka.svc:9093",
-	} {
-		if trigger.Metadata[name] != want {
-			t.Errorf("%s is %q, want %q", name, trigger.Metadata[name], want)
+	if engine.Scheme != "kafka+tls" || engine.Host != scaled.Brokers || engine.Query().Get("sasl") != "scram-sha-512" || values.Log.Kind != "kafka" || values.Log.Secret == "" {
+		t.Errorf("workers use %+v, KEDA %s", values.Log, scaled.Brokers)
+	}
+	readme, err := os.ReadFile("examples/kafka/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range strings.FieldsSeq("fraud-kafka fraud-http") {
+		if !strings.Contains(string(text), ": "+name+"\n") || !strings.Contains(string(readme), "create secret generic "+name+" ") {
+			t.Errorf("the Secret %s is not used, or not made", name)
 		}
-		delete(trigger.Metadata, name)
-	}
-	if len(trigger.Metadata) > 0 {
-		t.Errorf("what is %v?", trigger.Metadata)
-	}
-	for _, s := range byKind["TriggerAuthentication"].Spec.Secrets {
-		if !strings.Contains(workers, "name: "+s.Name+", key: "+s.Key) && !strings.Contains(workers, "key: "+s.Key) {
-			t.Errorf("workers do not use %+v", s)
-		}
-	}
-	for _, want := range []string{"kafka+tls://kafka-bootstrap.kafka.svc:9093?sasl=scram-sha-512&ca=/kafka/ca.crt", "path: /healthz", "path: /readyz", "--leave-group", "podManagementPolicy: Parallel", "name: AFTERBAY_KAFKA_PASSWORD", "name: AFTERBAY_TOKEN"} {
-		if !strings.Contains(workers, want) {
-			t.Errorf("the workers have no %q", want)
-		}
-	}
-	if strings.Contains(workers, "\n  replicas:") {
-		t.Error("replicas would fight with KEDA")
 	}
 }
