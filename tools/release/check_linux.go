@@ -20,9 +20,9 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 )
 
-// check installs what a folder holds and runs it: the archive of this machine's
-// platform on a root that has no other file, and the root file system of each
-// image, as the user of the image.
+// check installs what a folder holds and runs it. The archive of this machine's
+// platform runs on a root that has no other file. Each image runs as its user, on its
+// root file system.
 func check(dir string) error {
 	work, err := os.MkdirTemp("", "afterbay-check-")
 	if err != nil {
