@@ -1,3 +1,5 @@
+//lint:file-ignore SA1019 a copy of another module keeps its text
+
 package kong
 
 import (

@@ -1,3 +1,5 @@
+//lint:file-ignore ST1001 a copy of another module keeps its text
+
 package parser
 
 import (
