@@ -14,7 +14,7 @@ export CGO_ENABLED = 0
 # Tests are compiled without the profile of cmd/afterbay, which would compile all
 # packages a second time.
 export GOFLAGS := $(GOFLAGS) -trimpath -pgo=off
-.PHONY: help build deps redis espeak chromium quick test prove release weights demo bench lint profile docs clean
+.PHONY: help build deps redis espeak chromium quick test prove release wheels weights demo bench lint profile docs clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -95,6 +95,11 @@ deps: .venv/xgboost-3.2.0 .venv/text-1 .venv/trees-1 .venv/mlserver/1.7.1 .venv/
 	python3 -m venv .venv/confluent
 	.venv/confluent/bin/pip install --quiet --disable-pip-version-check 'confluent-kafka[avro,json,protobuf]==2.16.1' fastavro==1.13.1 protobuf==7.36.2 jsonschema==4.26.0 httpx2==2.16.2
 	touch $@
+.venv/wheels/1:
+	@echo "wheels: hatchling 1.33.0; of its own environment"
+	python3 -m venv .venv/wheels
+	.venv/wheels/bin/pip install --quiet --disable-pip-version-check hatchling==1.33.0
+	touch $@
 redis:
 	@command -v redis-server >/dev/null || { echo "deps: Redis (looked up in by tests)"; apt-get update -q && apt-get install -qy --no-install-recommends redis-server; } \
 		|| { echo "deps: Redis 6 or later is needed: install it and run make again"; exit 1; }
@@ -148,8 +153,13 @@ test: deps ## all tests (lint vets them), the race detector where goroutines mee
 	$(FULL) scripts/test.sh -vet=off -timeout 60m -p 4 ./internal/e2e ./cmd/afterbay ./internal/log/kafka ./...
 	for module in $(MODULES); do $(FULL) go -C $$module test -vet=off -timeout 20m ./... || exit 1; done
 	CGO_ENABLED=1 scripts/test.sh -race -short -vet=off -timeout 60m -p 3 -skip '$(NO_RACE)' $(RACE)
+	go build -o bin/test/ ./cmd/afterbay
+	AFTERBAY_PROGRAM=$(CURDIR)/bin/test/afterbay PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=clients/python/src $(PYTHON) -m unittest clients/python/tests/test_engine.py
 	for target in linux/arm64 darwin/arm64; do \
 		echo "$$target"; export GOOS=$${target%/*} GOARCH=$${target#*/}; go list -export ./... >/dev/null; go build ./cmd/...; done
+
+wheels: .venv/wheels/1 ## Python wheels of VERSION for each platform, of the programs in BINARIES (dist), into OUT (dist)
+	.venv/wheels/bin/python clients/python/wheels.py $(or $(VERSION),$(error set VERSION, for example v0.1.0)) $(or $(BINARIES),dist) $(or $(OUT),dist)
 
 prove: deps build ## long proofs: many seeds, many kills, fuzzing, the baseline; results in docs/results
 	scripts/prove.sh

@@ -1,0 +1,1 @@
+../../../../internal/models/text/export.py
