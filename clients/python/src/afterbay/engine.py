@@ -174,7 +174,7 @@ class Engine:
 
     The directory is made by the first `produce` or `run`. All methods work beside a running process, of this program or of
     another one: they ask the process that holds the directory. Leaving the `with` block stops what `run` started and waits.
-    An error of the program is an AfterbayError whose text names file, line, field and the next step.
+    An error of the program is an AfterbayError. Its text names file, line, field and the next step.
     """
 
     def __init__(self, dir: StrPath = "data") -> None:
@@ -256,7 +256,7 @@ class Engine:
         """Return the rows that a pipeline computes, one for each event, sorted by time. Needs pandas.
 
         `events` is a file, a DataFrame or dicts; without it, the events are those of the data directory. `name` is the
-        pipeline whose rows are meant, if the file has several. A model that does not exist yet ends the rows before its
+        pipeline that is meant, if the file has several. A model that does not exist yet ends the rows before its
         score. `labels` joins labels by when they were known: `on` names the column that a label has too, `label` its
         field ("fraud" or "fraud:int"), `label_time` when it was known, `horizon` how long after the event ("7d").
         The other options are those of `afterbay dataset`. The digests of the rows are in `frame.attrs["manifest"]`.

@@ -2,7 +2,7 @@
 
 
 class AfterbayError(Exception):
-    """The program ended with an error. The text is what it wrote: file, line, field and the next step.
+    """The program ended with an error. The text is its own: file, line, field and the next step.
 
     `exit_code` is its exit code: 1 the work failed, 2 the arguments are wrong.
     """
