@@ -76,7 +76,7 @@ func (s *source) writer(r *stream.Record, now time.Time) *writer {
 	}
 	s.name = s.name[:0]
 	index := int32(0)
-	if pipeline, _, _ := bytes.Cut(header.Value(r, header.Pipeline), []byte(" ")); naming.Valid(value.Text(pipeline)) { // anybody may write the header
+	if pipeline, _, _ := bytes.Cut(header.Value(r, header.Pipeline), []byte(" ")); naming.Valid(value.Text(pipeline)) { // any producer can set the header
 		if at, _, known := generation.Event(r); known {
 			index = at
 			s.name = strconv.AppendInt(append(append(s.name, pipeline...), '/'), int64(at), 10)
@@ -85,7 +85,7 @@ func (s *source) writer(r *stream.Record, now time.Time) *writer {
 	w := s.byName[string(s.name)]
 	switch first := s.writers[0]; {
 	case w != nil:
-	case len(s.writers) == 1 && first.name == "": // which stood for what nobody knew yet
+	case len(s.writers) == 1 && first.name == "": // the placeholder for writers that are not known yet
 		w = first
 		delete(s.byName, "")
 		w.name, w.Writer, w.moved = string(s.name), index, true
@@ -317,7 +317,7 @@ func (r *readers) surveyOf(list []waitedFor, now time.Time) *survey {
 func (r *readers) make(s *survey, partitions []stream.Partition) error {
 	for _, u := range r.upstreams {
 		all, err := true, error(nil)
-		if len(u.Reads) > 1 { // then each writer depends on all that is read
+		if len(u.Reads) > 1 { // each writer depends on all inputs
 			if all, err = r.computed(u, nil); err != nil {
 				return err
 			}

@@ -40,7 +40,7 @@ func FindForced(records iter.Seq2[stream.Record, error], stages Stages, sources 
 			p.merger.Pop()
 		}
 	}
-	slices.SortStableFunc(list, func(a, b ForcedTurn) int { return a.turn.compare(b.turn) }) // turns of asks are ahead
+	slices.SortStableFunc(list, func(a, b ForcedTurn) int { return a.turn.compare(b.turn) }) // the turns of asks come first
 	return list, nil
 }
 

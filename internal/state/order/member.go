@@ -41,7 +41,7 @@ func (m *member) Poll(ctx context.Context, limit int) (stream.Batch, error) {
 	room := limit
 	for _, p := range m.turns {
 		if p.ready() {
-			m.Wake() // what is there is enough
+			m.Wake() // the copies in memory suffice to release
 		}
 		if p.full() && p.bytes > 2*p.most+crowded && !p.paused {
 			room = 0 // until a transaction has spilled some held events

@@ -209,7 +209,7 @@ func (p *part) enter(h *held, c Copy, copied bool, at stream.Offset) {
 		p.waits[asked{from.Source, from.Offset}] = h.turn
 	}
 	switch {
-	case h.place.until(p.stepped.last): // it was released before the restart
+	case h.place.until(p.stepped.last): // the event was released before the restart
 		if h.record, h.done = (stream.Record{}), true; len(h.open) > 0 {
 			delete(p.waits, asked{from.Source, from.Offset})
 			h.open = nil

@@ -40,9 +40,13 @@ type Mutant struct {
 	Tests      []string // arguments of go test, in lines
 }
 
-// timeout is how long the tests may take against one mutation, if a line with ? does not say
-// how long: one that hangs is red.
-const timeout = 30 * time.Second
+// A mutation that hangs is red: its tests may take hangFactor times as long as without it, and
+// hangTime more. Without a mutation they may take soundTime.
+const (
+	hangFactor = 2
+	hangTime   = 30 * time.Second
+	soundTime  = 15 * time.Minute
+)
 
 // Check sees that each mutation in a file has its place in the code. With -mutants.run it
 // also sees that tests are red with each of them, and logs which. Root is the path of the
@@ -64,7 +68,7 @@ func Check(t *testing.T, root, file string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	red, sound := 0, map[string]bool{}
+	red, sound := 0, map[string]time.Duration{} // how long tests take without a mutation
 	for _, m := range list {
 		mutated, err := m.apply(root)
 		switch {
@@ -72,13 +76,15 @@ func Check(t *testing.T, root, file string) {
 			t.Errorf("%s: %s: %v", file, m.Name, err)
 		case !*run || !chosen.MatchString(m.Name):
 		default:
-			if tests := fmt.Sprint(m.tests()); !sound[tests] { // else each mutation would be seen
-				if first, err := m.test(t.Context(), root, t.TempDir(), ""); !errors.Is(err, errUnseen) {
+			tests := fmt.Sprint(m.tests())
+			if sound[tests] == 0 { // red tests would see each mutation
+				start := time.Now()
+				if first, err := m.test(t.Context(), root, t.TempDir(), "", soundTime); !errors.Is(err, errUnseen) {
 					t.Fatalf("%s: red without a mutation: %s, %v", tests, first, err)
 				}
-				sound[tests] = true
+				sound[tests] = time.Since(start)
 			}
-			first, err := m.test(t.Context(), root, t.TempDir(), mutated)
+			first, err := m.test(t.Context(), root, t.TempDir(), mutated, hangFactor*sound[tests]+hangTime)
 			if err != nil {
 				t.Errorf("%s: %v", m.Name, err)
 				continue
@@ -154,8 +160,8 @@ func (m *Mutant) tests() []string {
 }
 
 // test returns the first tests that are red with the mutation, or with the file as it is if
-// mutated is "". It is an error if none is.
-func (m *Mutant) test(ctx context.Context, root, dir, mutated string) (first string, err error) {
+// mutated is "". It is an error if none is. Each line of tests may take so long.
+func (m *Mutant) test(ctx context.Context, root, dir, mutated string, timeout time.Duration) (first string, err error) {
 	if mutated == "" {
 		text, err := os.ReadFile(filepath.Join(root, m.File))
 		if err != nil {
@@ -169,7 +175,7 @@ func (m *Mutant) test(ctx context.Context, root, dir, mutated string) (first str
 		return "", err
 	}
 	tests := m.tests()
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute) // with the build
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(len(tests))*timeout+10*time.Minute) // with the build
 	defer cancel()
 	for _, arguments := range tests {
 		command := exec.CommandContext(ctx, "go", slices.Concat([]string{"test", "-vet=off", "-failfast", "-count=1", "-timeout=" + timeout.String(), "-overlay=" + overlay}, strings.Fields(arguments))...)

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestTestsSeeAMutation breaks a package of this test, which has one test.
@@ -37,7 +38,7 @@ func TestTestsSeeAMutation(t *testing.T) {
 		var got string
 		mutated, err := list[0].apply(root)
 		if err == nil {
-			got, err = list[0].test(t.Context(), root, t.TempDir(), mutated)
+			got, err = list[0].test(t.Context(), root, t.TempDir(), mutated, time.Minute)
 		}
 		if err != nil {
 			got = "error: " + err.Error()
