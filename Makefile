@@ -186,10 +186,17 @@ lint: ## gofmt, go vet, staticcheck, shape of the code
 profile: ## measure anew which calls are dear, for the builds of bin/afterbay (cmd/afterbay/default.pgo)
 	scripts/profile.sh
 
-docs: ## write the generated parts of the documentation
+docs: .venv/zensical/0.0.73 ## write the generated parts of the documentation, and the site into site/
 	go test ./cmd/afterbay -run TestHelp -update
 	go test ./internal/config -run TestReference -update
 	go test ./internal/gateway/contract -run TestDocumentsAreWhat -update
+	.venv/zensical/bin/python scripts/site.py $(VERSION)
+
+.venv/zensical/0.0.73:
+	@echo "docs: Zensical 0.0.73 (it makes the site)"
+	python3 -m venv .venv/zensical
+	.venv/zensical/bin/pip install --quiet --disable-pip-version-check zensical==0.0.73
+	touch $@
 
 clean: ## remove what make made
 	scripts/kafka stop
