@@ -3,13 +3,13 @@ import { encode, encodeCancel } from './event.js'
 import { Link } from './link.js'
 import { abortable, backoff, grown } from './wait.js'
 
-const stable = 10_000 // ms, of a connection that held: the next failure is a first one
-const handshakes = /^[-!#$%&'*+.^_`|~0-9A-Za-z]+$/ // tokens that the handshake of a browser can have
-const attemptsMost = 4096 // events whose attempt of partial results is known
+const stable = 10_000 // ms; a connection that lasted this long resets the count of failures
+const handshakes = /^[-!#$%&'*+.^_`|~0-9A-Za-z]+$/ // tokens that a browser can send in the handshake
+const attemptsMost = 4096 // most events with a known attempt of partial results
 
 /**
- * Is connected to a gateway, or on its way to the next one. It comes back by itself when a
- * connection is cut, and goes on where it was.
+ * A connection to a gateway that reconnects by itself. After a connection breaks, the client
+ * continues where it stopped.
  */
 export class Client {
   metrics = { connects: 0, resent: 0, backpressure: 0, results: 0, repeats: 0, gaps: 0, behind: 0, renewals: 0, errors: 0 }
@@ -17,20 +17,20 @@ export class Client {
   #options
   #life = new AbortController()
   #running
-  #link // while there is a connection
-  #connected = false // it is ready
-  #shows = true // its handshake has the token
-  #waiters = [] // for a connection
+  #link // the current connection, if any
+  #connected = false // the connection is ready
+  #shows = true // the handshake carries the token
+  #waiters = [] // calls that wait for a connection
   #failed = false
   #failure
-  #sending = new Set() // ids
-  #pauses = new Set() // of events and of connections
-  #items = [] // for the application
-  #takers = [] // of the application
+  #sending = new Set() // ids of events
+  #pauses = new Set() // waits before events are sent again and before reconnecting
+  #items = [] // results and gaps for the application
+  #takers = [] // calls of next that wait
   #behind = false // results were dropped
   #cursor
   #seq
-  #attempts = new Map() // of partial results, by event
+  #attempts = new Map() // newest attempt of partial results, by event
 
   constructor(address, options) {
     const url = new URL(address)
@@ -49,13 +49,13 @@ export class Client {
     this.#seq = seq ?? 0
   }
 
-  /** Connects. It waits until the client is connected, or never will be. */
+  /** Connects. Resolves when the client is connected, and rejects on a permanent error or when the signal is aborted. */
   async connect({ signal } = {}) {
     this.#running ??= this.#run()
     await abortable(this.#ready(), signal)
   }
 
-  /** Ends the client. Those that wait for it are told so, and results end. */
+  /** Closes the client. Pending calls of send, cancel and connect reject, and results end. */
   async close() {
     this.#life.abort(new CloseError(1000, 'by the client'))
     for (const { reject } of this.#pauses) reject(this.#life.signal.reason)
@@ -65,23 +65,23 @@ export class Client {
   }
 
   /**
-   * Sends an event, and returns when it is durable in the log, so that it will have its one
-   * result. Where the connection is cut, or the gateway takes no more events for the moment,
-   * it is sent again, with the same id.
+   * Sends an event, and resolves when it is durable in the log; it will then have exactly one
+   * result. If the connection breaks or the gateway applies backpressure, the client sends the
+   * event again with the same id.
    */
   async send(event, { signal } = {}) {
     await this.#deliver(event.eventId, encode(event), signal)
   }
 
   /**
-   * Gives up an event that was sent, and returns when that is durable. An event that has no result
-   * yet ends as rejected, code cancelled. Wait for send first.
+   * Withdraws an event that was sent, and resolves when the cancel is durable. An event without a
+   * result ends as rejected, code cancelled. Call it only after send has resolved.
    */
   async cancel(eventId, { signal } = {}) {
     await this.#deliver(eventId, encodeCancel(eventId), signal)
   }
 
-  /** Sends a message about an event until it is answered. */
+  /** Sends a message about an event, repeatedly, until the gateway answers it. */
   async #deliver(id, message, signal) {
     if (this.#sending.has(id)) throw new EventError({ code: 'bad_event', message: 'it is being sent: wait for that, or give each event its own id', eventId: id })
     this.#sending.add(id)
@@ -99,7 +99,7 @@ export class Client {
     }
   }
 
-  /** The next result or gap; undefined when the client is closed. */
+  /** Waits for the next result or gap. Resolves with undefined after close, and rejects after a permanent error. */
   async next() {
     if (this.#items.length > 0) {
       const item = this.#items.shift()
@@ -110,7 +110,7 @@ export class Client {
     if (this.#failure) throw this.#failure
   }
 
-  /** Results and gaps, until the client is closed. */
+  /** Yields results and gaps until the client is closed. */
   async *[Symbol.asyncIterator]() {
     for (let item; (item = await this.next()) !== undefined; ) yield item
   }
@@ -123,7 +123,8 @@ export class Client {
       this.#link = undefined
       if (this.#connected) this.#tell(false)
       this.#connected = false
-      // Nobody says why a handshake fails: the next one is without the token, so that the gateway can.
+      // A browser does not report why a handshake failed. The next one omits the token, so that it
+      // succeeds and the gateway can report the error in a frame.
       this.#shows = link.opened || !this.#shows
       if (this.#life.signal.aborted) break
       if (why instanceof EventError || why.final) return this.#finish(why)
@@ -135,7 +136,7 @@ export class Client {
     this.#finish(undefined)
   }
 
-  /** Waits so many ms, unless the signal is aborted or the client closed. */
+  /** Waits for a number of ms. Rejects when the signal is aborted or the client is closed. */
   #pause(ms, signal) {
     const pause = {}
     const over = new Promise((resolve, reject) => Object.assign(pause, { timer: setTimeout(resolve, ms), reject }))
@@ -163,7 +164,7 @@ export class Client {
     return typeof token === 'function' ? abortable(token(), this.#life.signal) : token
   }
 
-  /** Is called by a link whose token ends. It returns another one, if the application has one. */
+  /** Called by a link before its token expires. Returns a new token, or undefined if the token is fixed. */
   async renewed() {
     if (typeof this.#options.token !== 'function') return undefined
     const token = await this.#token()
@@ -172,7 +173,7 @@ export class Client {
   }
 
   #tell(connected) {
-    queueMicrotask(() => this.#options.onConnection?.(connected)) // what it throws is the application's
+    queueMicrotask(() => this.#options.onConnection?.(connected)) // an exception in it is reported to the application, not to the client
   }
 
   /** Waits for a connection. */
@@ -190,7 +191,7 @@ export class Client {
     for (const { resolve, reject } of this.#takers.splice(0)) failure ? reject(failure) : resolve(undefined)
   }
 
-  /** Is called by a link that is connected. */
+  /** Called by a link when it is connected. */
   ready(link, cursor) {
     this.metrics.connects++
     this.#cursor ||= cursor
@@ -199,7 +200,7 @@ export class Client {
     for (const { resolve } of this.#waiters.splice(0)) resolve(link)
   }
 
-  /** Is called by a link with a result. It gives it to the application, unless that has it. */
+  /** Called by a link with a result. Passes it to the application, unless the application already has it. */
   take(link, result) {
     const { seq, cursor, eventId } = result
     if (this.#seq && seq <= this.#seq) {
@@ -212,7 +213,7 @@ export class Client {
       this.#seq = seq - 1
     }
     const partial = result.status === 'partial'
-    const { attempt } = result // none where a partial result is made once
+    const { attempt } = result // undefined if partial results are produced only once
     const known = this.#attempts.get(eventId) ?? 0
     if (!(partial && attempt < known) && !this.#push(link, result)) return false
     if (!partial) this.#attempts.delete(eventId)
@@ -228,7 +229,7 @@ export class Client {
     this.#attempts.set(eventId, attempt)
   }
 
-  /** Is called by a link with a gap that the gateway tells of. */
+  /** Called by a link with a gap that the gateway reports. */
   skip(link, gap) {
     if (!this.#push(link, { type: 'gap', after: this.#seq, next: 0 })) return false
     this.metrics.gaps++
@@ -253,7 +254,7 @@ export class Client {
     return true
   }
 
-  // Where results were dropped and there is room again, another connection goes on with them.
+  // If results were dropped and there is room again, the next connection receives them.
   #taken() {
     if (this.#behind && this.#items.length <= this.#options.buffer / 2) {
       this.#behind = false

@@ -1,4 +1,4 @@
-/** What a gateway says is wrong with an event, a token or a cursor. */
+/** An error in an event, a token or a cursor. */
 export class EventError extends Error {
   constructor({ code, message, eventId, retryable = false }) {
     super(`${code}: ${message}`)
@@ -9,7 +9,7 @@ export class EventError extends Error {
   }
 }
 
-/** How a connection ended. Codes 4000 to 4499 end the client; it comes again after others. */
+/** The close code of a connection. Codes 4000 to 4499 and 1009 end the client; after any other code it reconnects. */
 export class CloseError extends Error {
   constructor(code, reason) {
     super(`the connection was closed: ${code} ${reason}`.trimEnd())
@@ -18,7 +18,7 @@ export class CloseError extends Error {
     this.reason = reason
   }
 
-  /** Whether a connection after this one would end likewise; 1009 is of a message that is too big. */
+  /** Whether the next connection would end for the same reason. Code 1009 means that a message is too big. */
   get final() {
     return (this.code >= 4000 && this.code < 4500) || this.code === 1009
   }

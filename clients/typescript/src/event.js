@@ -3,7 +3,7 @@ import { EventError } from './errors.js'
 const id = /^[A-Za-z0-9._:@-]{1,128}$/
 const ids = 'use 1 to 128 of the characters A-Z a-z 0-9 . _ : @ -'
 
-// Others than strings have no place in a frame, though expressions take them for some.
+// Only strings are valid in a frame. A regular expression alone would convert other values to strings.
 const matches = (expression) => (v) => typeof v === 'string' && expression.test(v)
 
 const rules = {
@@ -21,8 +21,8 @@ function within(date) {
 }
 
 /**
- * Returns the frame of an event, as text. What is wrong with the event is thrown, since
- * a gateway may not be able to say of which event it speaks.
+ * Returns the frame of an event as text. It throws an error if the event is not valid, because the
+ * error of a gateway may not name the event.
  */
 export function encode(event) {
   const frame = { type: 'event' }
@@ -38,7 +38,7 @@ export function encode(event) {
   return `${JSON.stringify(frame).slice(0, -1)},"payload":${payload}}`
 }
 
-/** Returns the frame that gives an event up, as text. */
+/** Returns the frame that cancels an event, as text. It throws an error if the id is not valid. */
 export function encodeCancel(eventId) {
   const [valid, hint] = rules.eventId
   if (!valid(eventId)) throw bad({ eventId }, `eventId ${show(eventId)}: ${hint}`)

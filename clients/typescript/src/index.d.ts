@@ -1,33 +1,45 @@
-/** What a client sends. */
+/** An event to send. */
 export interface Event {
-  /** Its own, 1 to 128 of A-Z a-z 0-9 . _ : @ -; an event that is sent again with the same id and payload is the same one. */
+  /**
+   * A unique id: 1 to 128 of the characters A-Z a-z 0-9 . _ : @ -. Sending the same id and payload again does not create
+   * a second event.
+   */
   eventId: string
   /** Any JSON value. */
   payload: unknown
-  /** From 1, in the order of the client's events. */
+  /** Number of the event in the order of the client's events, from 1. */
   sequence?: number
-  /** The event that this one comes of. */
+  /** Id of the event that caused this one. */
   causalId?: string
+  /** Time of the event, from 1970 to 9999: a Date, a text that Date reads, or milliseconds since 1970. */
   timestamp?: Date | string | number
-  /** 0 to 9. */
+  /** Priority, 0 to 9. */
   priority?: number
+  /** W3C Trace Context, version 00: 55 characters. */
   traceparent?: string
+  /** 1 to 128 printable ASCII characters. */
   correlationId?: string
 }
 
-/** What came of an event. */
+/** The result of an event. */
 export interface Result {
   type: 'result'
-  /** From 1, without holes among the results of a client. */
+  /** Number of the result, from 1, without gaps among the results of a client. */
   seq: number
-  /** The position after this result: keep it with what you made of the result. */
+  /** The position after this result. Store it together with the output of your application. */
   cursor: string
   eventId: string
-  /** An event ends in one of the first four, once; `error` is of an id that was used for another event. */
+  /**
+   * Each event ends exactly once, with one of `ok`, `rejected`, `dead_lettered` and `expired`. `partial` results come
+   * before that. `error` means that the id was used for another event.
+   */
   status: 'ok' | 'rejected' | 'dead_lettered' | 'expired' | 'partial' | 'error'
-  /** Of partial results, from 1: a later attempt replaces what came of the one before. None where it is made once. */
+  /**
+   * Number of the attempt that produced a partial result, from 1. Results of a later attempt replace those of earlier
+   * ones. Absent if partial results are produced only once.
+   */
   attempt?: number
-  /** The event was sent twice; there was a result before. */
+  /** The event was sent twice and already had a result. */
   duplicate?: boolean
   payload?: unknown
   error?: { code: string; message: string; eventId?: string; retryable: boolean; attempts?: number; retryAfterMs?: number }
@@ -37,34 +49,40 @@ export interface Result {
   correlationId?: string
 }
 
-/** Says that results are missing: they are no longer retained, or their log was lost. */
+/** A gap in the results: some are missing because they are no longer retained, or because their log was lost. */
 export interface Gap {
   type: 'gap'
-  /** `seq` of the newest result before it; 0 where there was none. */
+  /** `seq` of the newest result before the gap; 0 if there was no result. */
   after: number
-  /** `seq` of the first one after it; 0 where that is not known yet. */
+  /** `seq` of the first result after the gap; 0 if it is not yet known. */
   next: number
 }
 
 export interface Options {
-  /** The token, or what returns one that is valid now: for the next connection, and for the one there is before its token ends. */
+  /**
+   * The token, or a function that returns a currently valid one. The client calls the function for each connection, and
+   * again before the token of the connection expires.
+   */
   token: string | (() => string | Promise<string>)
-  /** Cursor and seq are those of the newest result that the application has; without them, results from now on. */
+  /**
+   * `cursor` and `seq` are those of the newest result that the application has processed. Without them the client
+   * receives only new results.
+   */
   cursor?: string
   seq?: number
-  /** All results that are retained, where there is no cursor. */
+  /** Receive all retained results. Not allowed together with `cursor`. */
   earliest?: boolean
-  /** The newest connection of a session ends the others at the same gateway. */
+  /** Name of a session. A new connection of a session ends the older ones at the same gateway. */
   sessionId?: string
-  /** Results that may wait for the application; 10,000. */
+  /** Number of results that may wait for the application; at least 1, default 10,000. */
   buffer?: number
-  /** Is called when the client is connected, and when it is no more. */
+  /** Called with true when the client is connected, and with false when it no longer is. */
   onConnection?: (connected: boolean) => void
-  /** Where the platform has none, as that of the package ws. */
+  /** WebSocket class, such as that of the package ws; required if the platform has none. */
   WebSocket?: new (address: string, protocols: string[]) => object
 }
 
-/** What the client counts. */
+/** The counters of a client. */
 export interface Metrics {
   connects: number
   resent: number
@@ -77,40 +95,44 @@ export interface Metrics {
   errors: number
 }
 
-/** Is connected to a gateway, or on its way to the next one. */
+/** A connection to a gateway that reconnects by itself. */
 export class Client implements AsyncIterable<Result | Gap> {
-  /** The address is that of a gateway, as wss://example.org; its path is /v1/stream where it has none. */
+  /**
+   * @param address of a gateway, such as wss://example.org; without a path it gets /v1/stream
+   * @throws TypeError if the address or an option is not valid
+   */
   constructor(address: string, options: Options)
   readonly metrics: Readonly<Metrics>
-  /** Connects, and waits until the client is connected, or never will be. */
+  /** Connects. Resolves when the client is connected, and rejects on a permanent error or when the signal is aborted. */
   connect(options?: { signal?: AbortSignal }): Promise<void>
   /**
-   * Sends an event, and returns when it is durable in the log. It is sent again, with the same id, where the connection
-   * is cut or the gateway takes no more events for the moment. An aborted event may be in the log or not.
-   * @throws EventError what is wrong with the event
+   * Sends an event, and resolves when it is durable in the log. If the connection breaks or the gateway applies
+   * backpressure, the client sends the event again with the same id. After an abort the event may or may not be in the
+   * log.
+   * @throws EventError if the event is not valid or the gateway rejects it
    */
   send(event: Event, options?: { signal?: AbortSignal }): Promise<void>
   /**
-   * Gives up an event that was sent, and returns when that is durable. An event that has no result yet ends as
-   * rejected, code cancelled; one that has keeps it. Wait for send first.
-   * @throws EventError what is wrong with the id
+   * Withdraws an event that was sent, and resolves when the cancel is durable. An event without a result ends as
+   * rejected, code cancelled; an event with a result keeps it. Call it only after send has resolved.
+   * @throws EventError if the id is not valid or the gateway rejects the cancel
    */
   cancel(eventId: string, options?: { signal?: AbortSignal }): Promise<void>
-  /** The next result or gap; undefined when the client is closed. */
+  /** Waits for the next result or gap. Resolves with undefined after close, and rejects after a permanent error. */
   next(): Promise<Result | Gap | undefined>
   [Symbol.asyncIterator](): AsyncGenerator<Result | Gap, void, void>
-  /** Ends the client. */
+  /** Closes the client. Pending calls of send, cancel and connect reject, and results end. */
   close(): Promise<void>
 }
 
-/** What a gateway says is wrong with an event, a token or a cursor. */
+/** An error in an event, a token or a cursor. */
 export class EventError extends Error {
   readonly code: string
   readonly eventId?: string
   readonly retryable: boolean
 }
 
-/** How a connection ended. Codes 4000 to 4499 end the client; it comes again after others. */
+/** The close code of a connection. Codes 4000 to 4499 and 1009 end the client; after any other code it reconnects. */
 export class CloseError extends Error {
   readonly code: number
   readonly reason: string

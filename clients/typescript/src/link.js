@@ -1,20 +1,20 @@
 import { CloseError, EventError } from './errors.js'
 
-const connectTimeout = 10_000 // until the gateway says that the client is connected
-const againAfterError = 1_000 // an event that the log did not take
-const ackEvery = 32 // results
+const connectTimeout = 10_000 // ms, until the gateway confirms the connection
+const againAfterError = 1_000 // ms, before an event is sent again after a retryable error
+const ackEvery = 32 // results per acknowledgement
 const retryMost = 20_000
-const renewLeast = 10_000 // between tries to bring another token
-const timerMost = 2 ** 31 - 1 // of setTimeout
-const refresh = 2 // id
+const renewLeast = 10_000 // ms, between attempts to renew the token
+const timerMost = 2 ** 31 - 1 // ms, the limit of setTimeout
+const refresh = 2 // id of the frame that renews the token
 
 /**
- * One connection. `lost` is fulfilled when it is no more, with why. The client that it is
- * of gets what comes: `ready(link)`, `take(link, result)` and `skip(link, gap)`, of which the last
- * two return false where there is no room.
+ * One connection. `lost` resolves with the reason when the connection has ended. The link calls
+ * three methods of its client: `ready(link, cursor)`, `take(link, result)` and `skip(link, gap)`.
+ * The last two return false if the client has no room.
  */
 export class Link {
-  retryAfter = 0 // ms, that the gateway asks for
+  retryAfter = 0 // ms, requested by the gateway
   opened = false
   reopened = false
   #client
@@ -24,23 +24,23 @@ export class Link {
   #idle = connectTimeout
   #since
   #held = 0
-  #limit = 0 // events that wait for an answer; 0 before the client is connected
+  #limit = 0 // most events that wait for an answer; 0 before the client is connected
   #bytes = 0
-  #queue = [] // of events that are not sent
-  #waiting = new Map() // by id, those that were sent
+  #queue = [] // unsent events
+  #waiting = new Map() // sent events without an answer, by id
   #unacked = 0
   #why
   #renewal // timer
   #expires
 
-  /** `dropping` says that results are dropped: events alone are of interest. */
+  /** With `dropping`, the connection serves events only and drops results. */
   constructor(client, dropping) {
     this.#client = client
     this.dropping = dropping
     this.lost = new Promise((resolve) => (this.#end = resolve))
   }
 
-  /** Connects, with a token for the handshake if there is one, and asks for the results after the cursor in `connect.resume`. */
+  /** Connects, and asks for the results after the cursor in `connect.resume`. `bearer` is a token for the handshake, if any. */
   open(WebSocket, address, bearer, connect) {
     this.#arm()
     try {
@@ -54,11 +54,11 @@ export class Link {
       this.#send({ type: 'connect', id: 1, ackEvery: this.dropping ? 0 : ackEvery, ...connect })
     }
     this.#socket.onmessage = (message) => this.#receive(message.data)
-    this.#socket.onerror = () => {} // its close follows
+    this.#socket.onerror = () => {} // onclose follows
     this.#socket.onclose = ({ code, reason }) => this.end(this.#why ?? new CloseError(code, reason))
   }
 
-  /** Ends the connection. The end of the socket is not waited for: it may be long. */
+  /** Ends the connection. It does not wait for the socket to close, because that may take long. */
   end(why) {
     if (!this.#end) return
     clearTimeout(this.#timer)
@@ -68,7 +68,7 @@ export class Link {
       for (const on of ['onopen', 'onmessage', 'onclose']) this.#socket[on] = null
       try {
         this.#socket.close(1000)
-      } catch {} // it never began
+      } catch {} // the socket never opened
     }
     const [sent, unsent] = [[...this.#waiting.values()], this.#queue]
     this.#waiting.clear()
@@ -79,18 +79,21 @@ export class Link {
     for (const event of unsent) event.resolve({ again: true })
   }
 
-  /** Ends the connection so that another one goes on where results were dropped. */
+  /** Ends the connection, so that the next one receives the results that were dropped. */
   reopen() {
     this.reopened = true
     this.end(new CloseError(1000, 'to go on with results'))
   }
 
-  /** For how many ms the client was connected. */
+  /** How long the client was connected, in ms. */
   get held() {
     return this.#held
   }
 
-  /** Sends an event. Its answer is `{}` when it is in the log, `{error}`, or `{again, sent, after}`. */
+  /**
+   * Sends an event. Resolves with `{}` when the event is in the log, with `{error}`, or with `{again, sent, after}` if it
+   * must be sent again after a number of ms.
+   */
   submit(id, message) {
     if (!this.#end) return Promise.resolve({ again: true })
     const bytes = new TextEncoder().encode(message).length
@@ -104,7 +107,7 @@ export class Link {
     })
   }
 
-  /** Forgets an event that nobody waits for any more. */
+  /** Forgets an event after its caller has stopped waiting. */
   forget(id) {
     this.#queue = this.#queue.filter((event) => event.id !== id)
     if (this.#waiting.delete(id)) this.#flush()
@@ -140,7 +143,7 @@ export class Link {
     this.#write(JSON.stringify(frame))
   }
 
-  // A gateway sends pings: one that is silent is not there.
+  // A gateway sends pings, so a silent gateway is unreachable.
   #arm() {
     clearTimeout(this.#timer)
     this.#timer = setTimeout(() => this.end(new Error(`the gateway was silent for ${this.#idle} ms`)), this.#idle)
@@ -196,11 +199,11 @@ export class Link {
     this.#client.ready(this, frame.cursor)
   }
 
-  // Brings another token when three quarters of the time of this one are over. Where that fails it
-  // tries again, and where it goes on failing the gateway ends the connection, for the next one.
+  // Renews the token when three quarters of its remaining lifetime have passed, and tries again after
+  // a failure. If it keeps failing, the gateway ends the connection, and the next one has a new token.
   #renew(expires) {
     const left = new Date((this.#expires = expires)) - Date.now()
-    if (Number.isNaN(left)) return // the token does not end
+    if (Number.isNaN(left)) return // the token does not expire
     const wait = Math.min(Math.max(renewLeast, left * 0.75), timerMost)
     this.#renewal = setTimeout(async () => {
       try {
@@ -219,7 +222,7 @@ export class Link {
       const { seq, cursor } = frame
       this.#result({ type: 'result', seq, cursor, eventId: error.eventId, status: 'error', error })
     } else if (this.#limit === 0) {
-      this.end(why) // the client is not what it says, or its cursor not its own
+      this.end(why) // the token or the cursor is not valid for the client
     } else if (!this.#reply(error.eventId, error.retryable ? { again: true, sent: true, after: againAfterError } : { error: why })) {
       this.#client.metrics.errors++
       if (frame.id === refresh) this.#renew(this.#expires)
@@ -227,7 +230,7 @@ export class Link {
   }
 
   #result(result) {
-    this.#reply(result.eventId, {}) // it is in the log
+    this.#reply(result.eventId, {}) // a result shows that the event is in the log
     if (this.dropping || !this.#client.take(this, result) || !this.#end) return
     if (++this.#unacked >= ackEvery) {
       this.#unacked = 0
