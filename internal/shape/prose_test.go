@@ -80,7 +80,7 @@ func TestCommentsAreInPlainEnglish(t *testing.T) {
 			all.add(fmt.Sprint(set.Position(group.Pos())), group.Text())
 		}
 	})
-	all.check(t, "comments", 9.8)
+	all.check(t, "comments", 1.5)
 }
 
 var (
@@ -105,7 +105,7 @@ func TestPagesAreInPlainEnglish(t *testing.T) {
 			all.add(path, strings.NewReplacer("|", " . ", "\n", " ").Replace(p))
 		}
 	})
-	all.check(t, "pages", 4.5)
+	all.check(t, "pages", 4.6)
 }
 
 // walkFiles calls f for each file of the repository with an extension, without those that tests
