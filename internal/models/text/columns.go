@@ -7,14 +7,14 @@ import (
 	"math"
 )
 
-// entry is a column of a row that is not zero.
+// entry is a non-zero column of a row.
 type entry struct {
 	value  float64
 	column uint32
-	slot   uint32 // where the tally has it
+	slot   uint32 // its slot in the tally
 }
 
-// tally adds to a column, which gets an entry at its first time.
+// tally adds to a column. The first time it creates an entry for the column.
 func (s *scratch) tally(column uint32, count float64) {
 	mask := uint32(len(s.slots) - 1)
 	at := column * 0x9e3779b1 >> 7 & mask
@@ -32,7 +32,7 @@ func (s *scratch) tally(column uint32, count float64) {
 	}
 }
 
-// grow doubles the tally, which has room for entries of other blocks too.
+// grow doubles the tally, which has entries of other blocks too.
 func (s *scratch) grow() {
 	s.slots = make([]uint32, 2*len(s.slots))
 	mask := uint32(len(s.slots) - 1)
@@ -46,7 +46,7 @@ func (s *scratch) grow() {
 	}
 }
 
-// reset forgets the entries of a row.
+// reset removes the entries of a row.
 func (s *scratch) reset() {
 	for _, e := range s.entries {
 		s.slots[e.slot] = 0
@@ -77,7 +77,7 @@ func parseNorm(name string) (norm, error) {
 	return noNorm, fmt.Errorf("norm %q is none of l1, l2, max", clip(name))
 }
 
-// apply divides values by their norm, unless that is zero.
+// apply divides values by their norm, unless the norm is zero.
 func (n norm) apply(entries []entry) {
 	if n == noNorm {
 		return
@@ -104,7 +104,7 @@ func (n norm) apply(entries []entry) {
 	}
 }
 
-// step changes values, each by a number of its own.
+// step changes values, each by its own number.
 type step struct {
 	do     func(value, by float64) float64
 	values []float64
@@ -132,10 +132,10 @@ var arithmetic = map[string]func(value, by float64) float64{
 	},
 }
 
-// parseSteps reads steps over so many columns. Where zeros are not kept, as in
-// whole rows, those that change a zero are refused.
+// parseSteps reads steps over this many columns. If sparse is set, as for whole rows, zeros are not
+// stored, so it refuses steps that change a zero.
 func parseSteps(list []fileStep, columns int, sparse bool) ([]step, error) {
-	const most = 64 // each goes over all that a row has
+	const most = 64 // each step reads all entries of a row
 	if len(list) > most {
 		return nil, fmt.Errorf("%d steps, more than %d", len(list), most)
 	}
@@ -166,7 +166,7 @@ func parseSteps(list []fileStep, columns int, sparse bool) ([]step, error) {
 	return steps, nil
 }
 
-// apply changes entries, whose columns start at first.
+// apply changes entries. Their columns start at first.
 func (p step) apply(entries []entry, first int) {
 	if p.do == nil {
 		p.norm.apply(entries)
@@ -183,7 +183,7 @@ type numbers struct {
 	inputs []int
 	first  int
 	steps  []step
-	fills  bool // no value is missing in the end
+	fills  bool // steps replace all missing values
 }
 
 func (f *fileNumbers) numbers(first int) (*numbers, error) {
@@ -208,18 +208,18 @@ func (n *numbers) write(s *scratch, columns []Column, row int) {
 	}
 }
 
-// category is the columns of the values of one input.
+// category holds the columns for the values of one input.
 type category struct {
 	input   int
 	first   int
 	width   int
-	numbers map[float64]int // to a column, -1 for none; of inputs that are numbers
+	numbers map[float64]int // column by number, -1 for no column; for inputs that are numbers
 	texts   map[string]int
-	missing int // what a missing value is, of the columns
+	missing int // column of a missing value
 	unknown int
 }
 
-// refused is in place of a column for values that make a row wrong.
+// refused replaces the column for values that make a row invalid.
 const refused = -2
 
 func (f *fileCategory) category(kind Kind, first int) (*category, error) {
@@ -280,7 +280,7 @@ func (c *category) add(value json.RawMessage, kind Kind, column int) error {
 	return errKind
 }
 
-// find returns the column of a value of the file.
+// find returns the column of a value in the file.
 func (c *category) find(value json.RawMessage, kind Kind) (int, error) {
 	var number float64
 	var text string
@@ -310,7 +310,7 @@ func (c *category) ofText(value string) int {
 	return c.unknown
 }
 
-// column returns the column of a row's value, -1 for none, or refused.
+// column returns the column of a row's value, -1 for no column, or refused.
 func (c *category) column(in *Column, row int) int {
 	switch {
 	case in.Numbers != nil:

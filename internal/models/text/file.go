@@ -38,7 +38,7 @@ type fileInput struct {
 	Kind string `json:"kind"`
 }
 
-// fileBlock makes consecutive columns of a row: exactly one of its parts is there.
+// fileBlock produces consecutive columns of a row. Exactly one of its parts is set.
 type fileBlock struct {
 	Text     *fileText     `json:"text"`
 	Numbers  *fileNumbers  `json:"numbers"`
@@ -69,8 +69,7 @@ type fileNumbers struct {
 	Steps  []fileStep `json:"steps"`
 }
 
-// fileStep changes values: one value for each column of what it stands in, or
-// one for all.
+// fileStep changes values. It has one value for each column, or one for all.
 type fileStep struct {
 	Do     string `json:"do"`
 	Values floats `json:"values"`
@@ -79,16 +78,16 @@ type fileStep struct {
 
 type fileCategory struct {
 	Input   int               `json:"input"`
-	Fill    json.RawMessage   `json:"fill"` // what stands for a missing value
+	Fill    json.RawMessage   `json:"fill"` // replaces a missing value
 	Values  []json.RawMessage `json:"values"`
-	Columns []int             `json:"columns"` // of each value; -1 is none
+	Columns []int             `json:"columns"` // column of each value; -1 for no column
 	Width   int               `json:"width"`
 	Unknown string            `json:"unknown"`
 }
 
-// member is a linear model; what several members say is averaged.
+// member is a linear model. The scores of several members are averaged.
 type member struct {
-	Coef        []floats     `json:"coef"` // of each decision
+	Coef        []floats     `json:"coef"` // by decision
 	Intercept   floats       `json:"intercept"`
 	Link        string       `json:"link"`
 	Calibration *calibration `json:"calibration"`
@@ -103,7 +102,7 @@ type calibration struct {
 	Beta   float64  `json:"beta"`
 }
 
-// characters are the tables of the Python that exported the model.
+// characters holds the character tables of the Python that exported the model.
 type characters struct {
 	Word      runes.Ranges      `json:"word"`
 	Space     runes.Ranges      `json:"space"`
@@ -145,7 +144,7 @@ func (f *floats) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// decode reads a file and refuses what it does not know.
+// decode reads a file and refuses unknown content.
 func decode(data []byte) (*file, error) {
 	if len(data) > fileMax {
 		return nil, fmt.Errorf("%d bytes, the limit is %d", len(data), fileMax)
@@ -172,7 +171,7 @@ func decode(data []byte) (*file, error) {
 	return &f, nil
 }
 
-// clip makes a part of a file fit into a message.
+// clip shortens a part of a file for a message.
 func clip(text string) string {
 	if len(text) > 60 {
 		return text[:60] + "..."
@@ -180,7 +179,7 @@ func clip(text string) string {
 	return text
 }
 
-// Is reports whether a file starts as those of text models do.
+// Is reports whether a file begins like a text model.
 func Is(data []byte) bool {
 	head := data[:min(len(data), 1<<10)]
 	return bytes.HasPrefix(bytes.TrimLeft(head, " \t\r\n"), []byte("{")) && bytes.Contains(head, []byte(`"`+formatName+`"`))

@@ -7,14 +7,14 @@ import (
 	"github.com/afterbay/afterbay/internal/models/text/internal/runes"
 )
 
-// Flags of the rune that a code point becomes.
+// Flags of the rune that a code point is folded to.
 const (
 	inRun   = 1 << iota // part of a run that may be a token
-	noToken             // spoils the run as a token
+	noToken             // prevents its run from being a token
 	isSpace
 )
 
-// Classes of the code points of a text as it came, in the order of classes.
+// Classes of the code points of the original text, in the order of classes.
 const (
 	classWord = 1 << iota
 	classSpace
@@ -38,21 +38,21 @@ const (
 // code point by code point.
 type folder struct {
 	table   *runes.Map
-	ascii   [256]uint16 // of a byte below 128: what it becomes, and above 8 bits the flags
+	ascii   [256]uint16 // for a byte below 128: the folded byte, and the flags above 8 bits
 	classes []uint8     // of all code points
 
-	sigma      rune // the letter whose lower case depends on its neighbours; 0 where that does not matter
+	sigma      rune // the letter whose lower case depends on its neighbours; 0 if that does not matter
 	finalFlags uint32
 }
 
-// tables are the characters of a file, and what was made of them.
+// tables holds the characters of a file, and the readings built from them.
 type tables struct {
 	characters *characters
 	classes    []uint8
 	readings   map[reading]*read
 }
 
-// reading is how a block reads a text: what folding it takes, and finding its tokens.
+// reading says how a block folds a text and finds its tokens.
 type reading struct {
 	words     bool
 	pattern   string
@@ -66,8 +66,8 @@ type read struct {
 }
 
 const (
-	readingsMax = 16  // how often all of Unicode is folded
-	patternsMax = 400 // bytes of patterns, each class of which is asked for all of Unicode
+	readingsMax = 16  // limit, because each reading folds all of Unicode
+	patternsMax = 400 // bytes of patterns: each class of a pattern is evaluated for all of Unicode
 )
 
 func newTables(c *characters) (*tables, error) {
@@ -75,8 +75,8 @@ func newTables(c *characters) (*tables, error) {
 	return &tables{c, classes, map[reading]*read{}}, err
 }
 
-// reading returns the pattern, of words, and the folder of a block. Blocks that read
-// texts alike share them.
+// reading returns the pattern of words and the folder of a block. Blocks with the same reading
+// share them.
 func (t *tables) reading(how reading) (*pattern, *folder, error) {
 	if known := t.readings[how]; known != nil {
 		return known.pattern, known.folder, nil
@@ -135,7 +135,7 @@ func single(table, key string) (rune, error) {
 	return r, nil
 }
 
-// several returns the characters that replace one. Unicode replaces none by more than 18.
+// several returns the characters that replace one character. In Unicode there are at most 18.
 func several(table, key, to string) ([]rune, error) {
 	if utf8.RuneCountInString(to) > replacesMax {
 		return nil, fmt.Errorf("characters.%s: %q becomes more than %d characters", table, key, replacesMax)
@@ -143,8 +143,8 @@ func several(table, key, to string) ([]rune, error) {
 	return []rune(to), nil
 }
 
-// lower returns what str.lower makes of characters that it changes; of the
-// capital sigma it is the letter inside of a word.
+// lower returns the lower case of the characters that str.lower changes. For the capital sigma it
+// is the letter inside a word.
 func (c *characters) lower() (map[rune][]rune, error) {
 	changed := map[rune][]rune{}
 	for _, l := range c.Lower {
@@ -156,7 +156,7 @@ func (c *characters) lower() (map[rune][]rune, error) {
 			if len(changed) == lowerMax {
 				return nil, fmt.Errorf("characters.lower: more than %d characters", lowerMax)
 			}
-			if _, twice := changed[r]; twice { // which also bounds the work
+			if _, twice := changed[r]; twice { // this check also bounds the work
 				return nil, fmt.Errorf("characters.lower: %v overlaps an earlier range at %q: export the model again", l, r)
 			}
 			changed[r] = []rune{r + difference}
@@ -174,8 +174,8 @@ func (c *characters) lower() (map[rune][]rune, error) {
 	return changed, nil
 }
 
-// accents returns what stripping makes of a character: each in the table, and
-// the rule for those that are not.
+// accents returns the results of stripping accents: a table, and the rule for characters that are
+// not in the table.
 func (c *characters) accents(kind string) (map[rune][]rune, func(rune) []rune, error) {
 	table, rest := c.Unicode, runes.Hangul
 	switch kind {
@@ -208,8 +208,7 @@ func (c *characters) accents(kind string) (map[rune][]rune, func(rune) []rune, e
 	return changed, rest, nil
 }
 
-// fold makes the folder of a vectorizer. flags says which flags a rune of the
-// folded text has.
+// fold builds the folder of a vectorizer. flags returns the flags of a rune of the folded text.
 func (c *characters) fold(lowercase bool, accents string, classes []uint8, flags func(rune) uint32) (*folder, error) {
 	lower := map[rune][]rune{}
 	if lowercase {
@@ -222,7 +221,7 @@ func (c *characters) fold(lowercase bool, accents string, classes []uint8, flags
 	if err != nil {
 		return nil, err
 	}
-	changed := make([]bool, runes.End) // maps are slow to ask a million times
+	changed := make([]bool, runes.End) // a slice, because a million map lookups are slow
 	for _, table := range []map[rune][]rune{lower, strip} {
 		for r := range table {
 			changed[r] = true
@@ -269,9 +268,9 @@ func (c *characters) fold(lowercase bool, accents string, classes []uint8, flags
 	return f, nil
 }
 
-// sigmaAt returns the letter that str.lower makes of the capital sigma at i:
-// the final one behind a cased letter unless a cased letter follows, with
-// ignorable characters skipped on both sides.
+// sigmaAt returns the lower case of the capital sigma at i, as str.lower does. It is the final
+// sigma after a cased letter, unless a cased letter follows. Ignorable characters on both sides are
+// skipped.
 func (f *folder) sigmaAt(text string, i int) rune {
 	cased := func(r rune) (bool, bool) {
 		class := f.classes[r]

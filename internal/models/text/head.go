@@ -45,7 +45,7 @@ func softmax(values []float64) {
 	}
 }
 
-// share makes values add up to one; if all are zero they are equal.
+// share scales values to a sum of one. If all are zero, it makes them equal.
 func share(values []float64) {
 	sum := 0.0
 	for _, v := range values {
@@ -60,17 +60,17 @@ func share(values []float64) {
 	}
 }
 
-// head is the linear models of a file.
+// head holds the linear models of a file.
 type head struct {
 	members   []member
 	outputs   int
 	stride    int       // of weights
-	weights   []float64 // of a column: what its value is multiplied with first, then by decision of each member
+	weights   []float64 // by column: the factor of its value, then the weight of each decision of each member
 	decisions int       // of all members
 }
 
-// newHead checks the members of a file and lays out their coefficients by
-// column, so that a column costs a cache line.
+// newHead checks the members of a file and stores their coefficients by column, so that a column
+// costs a cache line.
 func newHead(f *file, columns int) (*head, error) {
 	h := &head{members: f.Members, outputs: len(f.Outputs)}
 	if len(f.Members) == 0 || h.outputs == 0 {
@@ -168,7 +168,7 @@ func (h *head) score(s *scratch, out []float64) {
 			decisions[j] += m.Intercept[j]
 		}
 		links[m.Link](decisions)
-		decisions = decisions[len(decisions)-len(out):] // of two classes, the second
+		decisions = decisions[len(decisions)-len(out):] // for two classes, only the second
 		if m.Calibration != nil {
 			m.Calibration.apply(decisions)
 		}
@@ -187,7 +187,7 @@ func (h *head) score(s *scratch, out []float64) {
 func (c *calibration) apply(values []float64) {
 	switch c.Method {
 	case "temperature":
-		if len(values) == 1 { // the same as softmax of both signs
+		if len(values) == 1 { // equal to softmax of both signs
 			values[0] = sigmoid(2 * c.Beta * values[0])
 			return
 		}
@@ -215,7 +215,7 @@ func (c *calibration) apply(values []float64) {
 	}
 }
 
-// interpolate follows lines between points; beyond them it is level.
+// interpolate interpolates linearly between points. It is constant beyond them.
 func interpolate(x, y []float64, at float64) float64 {
 	last := len(x) - 1
 	if at <= x[0] {

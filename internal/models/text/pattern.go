@@ -13,27 +13,27 @@ import (
 	"github.com/afterbay/afterbay/internal/models/text/internal/runes"
 )
 
-// pattern is a token_pattern. Where expression is nil, tokens are the longest
-// runs of runes of run, of at least minimum, that have none of bad.
+// pattern is a token_pattern. If expression is nil, tokens are the longest runs of runes in run.
+// They have at least minimum runes and none of bad.
 type pattern struct {
 	run, bad   func(rune) bool
 	minimum    int
 	expression *regexp.Regexp
-	steps      int // that a character may cost where expression is not nil
+	steps      int // steps per character if expression is not nil
 }
 
-// search finds the tokens of a text one after the other. Before it takes a token, an
-// expression such as "[^"]*"|\w+ may read on to the end of the text in search of another
-// one, for each token. So a search of a long text counts the characters that it reads.
+// search finds the tokens of a text one after the other. An expression such as "[^"]*"|\w+ may read
+// to the end of the text for each token, to look for a longer match. So a search of a long text
+// counts the characters that it reads.
 type search struct {
 	expression *regexp.Regexp
 	counted    bool
 	rest       []byte
-	left       int // how many characters it may still read
+	left       int // how many more characters it may read
 }
 
 const (
-	searchSteps = 1 << 26 // at most of a text whose characters are not counted
+	searchSteps = 1 << 26 // most steps for a text without counting characters
 	searchReads = 16      // how often a search may read a character, on average
 )
 
@@ -44,7 +44,7 @@ func (p *pattern) search(text []byte) *search {
 	return &search{expression: p.expression, counted: n*n/2 > searchSteps/p.steps, left: searchReads * n}
 }
 
-// next returns where the next token is in the rest of the text, nil if there is none.
+// next returns the position of the next token in the rest of the text, or nil.
 func (s *search) next(rest []byte) ([]int, error) {
 	if !s.counted {
 		return s.expression.FindIndex(rest), nil
@@ -67,8 +67,8 @@ func (s *search) ReadRune() (rune, int, error) {
 	return r, n, nil
 }
 
-// item is a part of a pattern in the syntax of package regexp: a class of
-// characters and how often, or, with a nil class, something else.
+// item is a part of a pattern in the syntax of package regexp: a class of characters and its
+// quantifier or, with a nil class, another construct.
 type item struct {
 	class      func(rune) bool
 	source     string
@@ -77,15 +77,15 @@ type item struct {
 	open       bool // the quantifier has no upper limit
 }
 
-// parser reads the regular expressions of Python that package regexp
-// understands alike once it is given the classes of Python.
+// parser reads regular expressions of Python. It accepts those that package regexp interprets in
+// the same way, given the character classes of Python.
 type parser struct {
 	text    string
 	at      int
 	classes []uint8
 }
 
-// patternMax bounds the length of a pattern: each class of it is spelled out.
+// patternMax bounds the length of a pattern, because each of its classes is written out.
 const patternMax = 200
 
 var quantifiers = regexp.MustCompile(`^(?:[*+?]|\{([0-9]{1,3})(,([0-9]{0,3}))?\})`)
@@ -94,8 +94,8 @@ func (p *parser) refuse(what string) error {
 	return fmt.Errorf("token_pattern %q: %s", clip(p.text), what)
 }
 
-// parsePattern compiles a token_pattern. It refuses what Python and Go
-// understand in different ways, and \b but around a run of word characters.
+// parsePattern compiles a token_pattern. It refuses constructs that Python and Go interpret
+// differently. It accepts \b only around a run of word characters.
 func parsePattern(text string, classes []uint8) (*pattern, error) {
 	if !utf8.ValidString(text) || len(text) > patternMax {
 		return nil, fmt.Errorf("token_pattern: longer than %d bytes, or not UTF-8", patternMax)
@@ -134,8 +134,8 @@ func parsePattern(text string, classes []uint8) (*pattern, error) {
 	return &pattern{expression: expression, steps: steps}, nil
 }
 
-// compileBounded compiles an expression, and returns how many steps each character of a
-// text may cost: as many as it has instructions.
+// compileBounded compiles an expression. It also returns the most steps per character of a text:
+// the number of its instructions.
 func compileBounded(source string) (expression *regexp.Regexp, steps int, err error) {
 	const most = 256
 	parsed, err := syntax.Parse(source, syntax.Perl)
@@ -153,7 +153,7 @@ func compileBounded(source string) (expression *regexp.Regexp, steps int, err er
 	return expression, steps, err
 }
 
-// run returns the pattern of items that are one class over and over, or nil.
+// run returns the pattern of items if they repeat a single class, else nil.
 func (p *parser) run(items []item, before, after bool) *pattern {
 	minimum, open := 0, false
 	for _, item := range items {
@@ -177,8 +177,8 @@ func (p *parser) run(items []item, before, after bool) *pattern {
 		// The longest run of word characters has boundaries at both ends.
 		return &pattern{run: class, bad: func(rune) bool { return false }, minimum: minimum}
 	case before && after && inside:
-		// Boundaries are only at the ends of a run of word characters, so all
-		// of them must be of the class.
+		// A run of word characters has boundaries only at its ends, so all its characters must be
+		// of the class.
 		return &pattern{run: word, bad: func(r rune) bool { return !class(r) }, minimum: minimum}
 	}
 	return nil
@@ -225,7 +225,7 @@ func (p *parser) item() (item, error) {
 	return p.quantify(next)
 }
 
-// quantify reads the quantifier behind a part.
+// quantify reads the quantifier after a part.
 func (p *parser) quantify(next item) (item, error) {
 	next.from = 1
 	found := quantifiers.FindStringSubmatch(p.text[p.at:])
@@ -241,7 +241,7 @@ func (p *parser) quantify(next item) (item, error) {
 	case found[1] != "":
 		next.from, _ = strconv.Atoi(found[1])
 	}
-	if p.accept("?") { // as short as possible: a matter of package regexp
+	if p.accept("?") { // a lazy quantifier: package regexp must handle it
 		next.quantifier += "?"
 		next.class = nil
 	}
@@ -251,8 +251,7 @@ func (p *parser) quantify(next item) (item, error) {
 	return next, nil
 }
 
-// character reads a literal, or an escape, which may be a class: then the rune
-// is -1.
+// character reads a literal or an escape. If the escape is a class, the rune is -1.
 func (p *parser) character() (func(rune) bool, rune, error) {
 	r, n := utf8.DecodeRuneInString(p.text[p.at:])
 	p.at += n
@@ -291,7 +290,7 @@ func (p *parser) character() (func(rune) bool, rune, error) {
 
 func literal(want rune) func(rune) bool { return func(r rune) bool { return r == want } }
 
-// set reads a class in brackets, behind the first.
+// set reads a class in brackets, after the opening bracket.
 func (p *parser) set() (func(rune) bool, error) {
 	negated := p.accept("^")
 	var parts []func(rune) bool
@@ -332,7 +331,7 @@ func (p *parser) set() (func(rune) bool, error) {
 	}, nil
 }
 
-// spell writes a class as package regexp reads it.
+// spell writes a class in the syntax of package regexp.
 func spell(class func(rune) bool) string {
 	text := strings.Builder{}
 	text.WriteByte('[')

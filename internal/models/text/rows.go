@@ -8,18 +8,18 @@ import (
 	"github.com/afterbay/afterbay/model"
 )
 
-// tolerance is what scores may differ by from those of scikit-learn.
+// tolerance is the largest difference of scores from those of scikit-learn.
 const tolerance = 1e-12
 
 var _ model.Exact = (*Model)(nil)
 
-// Exactness implements model.Exact: scores are those of scikit-learn to 1e-12.
+// Exactness implements model.Exact: scores equal those of scikit-learn to 1e-12.
 func (m *Model) Exactness() model.Exactness {
 	return model.Exactness{Name: "score", Columns: len(m.outputs), Bits: 64, Tolerance: tolerance}
 }
 
-// Predict implements model.Model: Score of rows that have a number for each
-// Number among the inputs and bytes for each Text and Category.
+// Predict implements model.Model. It does what Score does, for rows with a number for each Number
+// among the inputs, and bytes for each Text and Category.
 func (m *Model) Predict(ctx context.Context, rows model.Rows, scores []float32) error {
 	return scoreRows(ctx, m, rows, scores)
 }
@@ -29,7 +29,7 @@ func (m *Model) ScoreExactly(ctx context.Context, rows model.Rows, out []float64
 	return scoreRows(ctx, m, rows, out)
 }
 
-// Check implements model.Model: CheckRow of a row of model.Rows.
+// Check implements model.Model. It does what CheckRow does, for a row of model.Rows.
 func (m *Model) Check(values []float64, bytes [][]byte) error {
 	if len(values) != m.numbers || len(bytes) != len(m.inputs)-m.numbers {
 		return fmt.Errorf("a row of %d numbers and %d texts for a model of %d and %d", len(values), len(bytes), m.numbers, len(m.inputs)-m.numbers)
@@ -107,7 +107,7 @@ func (r *oneRow) fill(m *Model, values []float64, bytes [][]byte) []Column {
 	return r.columns
 }
 
-// describeInputs returns the inputs as model.Info has them.
+// describeInputs returns the inputs in the form of model.Info.
 func (m *Model) describeInputs() []model.Input {
 	var list []model.Input
 	for _, in := range m.inputs {
@@ -120,7 +120,7 @@ func (m *Model) describeInputs() []model.Input {
 	return list
 }
 
-// describeOutputs returns the outputs as model.Info has them.
+// describeOutputs returns the outputs in the form of model.Info.
 func (m *Model) describeOutputs() []model.Output {
 	var list []model.Output
 	for _, name := range m.outputs {

@@ -10,7 +10,7 @@ import (
 	"github.com/afterbay/afterbay/internal/models/text/internal/terms"
 )
 
-// vectorizer makes the vectorizer of a block whose columns start at first.
+// vectorizer builds the vectorizer of a block. Its columns start at first.
 func (f *fileText) vectorizer(t *tables, first int) (*vectorizer, error) {
 	v := &vectorizer{input: f.Input, first: first, grams: f.Grams, binary: f.Binary, sublinear: f.Sublinear}
 	var err error
@@ -32,7 +32,7 @@ func (f *fileText) vectorizer(t *tables, first int) (*vectorizer, error) {
 	return v, nil
 }
 
-// analyze takes what finds terms.
+// analyze sets how the vectorizer finds terms.
 func (v *vectorizer) analyze(f *fileText, t *tables) error {
 	switch f.Analyzer {
 	case "word":
@@ -51,7 +51,7 @@ func (v *vectorizer) analyze(f *fileText, t *tables) error {
 	return err
 }
 
-// flags are those of a rune in a pattern that is a run.
+// flags returns the flags of a rune for a pattern that is a run.
 func (p *pattern) flags(r rune) uint32 {
 	switch {
 	case !p.run(r):
@@ -62,7 +62,7 @@ func (p *pattern) flags(r rune) uint32 {
 	return inRun
 }
 
-// takeTerms takes vocabulary and stop words, or how terms are hashed.
+// takeTerms sets vocabulary and stop words, or the hashing of terms.
 func (v *vectorizer) takeTerms(f *fileText) error {
 	var err error
 	if len(f.StopWords) > 0 {
@@ -88,7 +88,7 @@ func (v *vectorizer) takeTerms(f *fileText) error {
 	}
 	list := f.Vocabulary
 	if v.stop != nil && v.grams[1] == 1 {
-		// A token that stops is then a term that is not there.
+		// So a stop word is a term that does not exist.
 		list = slices.Clone(list)
 		for i, term := range list {
 			if _, stopped := v.stop.Find([]byte(term)); stopped {

@@ -1,10 +1,8 @@
-// Package text scores texts, numbers and categories with the linear models and
-// small pipelines of scikit-learn, inside the process: TF-IDF and other bags of
-// words, scalers, one-hot encoders, logistic regression, support vector
-// machines, naive Bayes, calibrated classifiers. The script export.py of this
-// folder writes the files that it reads. Scores are those of scikit-learn to
-// 1e-12, whatever Unicode characters the texts have, and depend on the row
-// alone, bit for bit.
+// Package text scores texts, numbers and categories with the linear models and small pipelines of
+// scikit-learn, inside the process. It supports TF-IDF and other bags of words, scalers, one-hot
+// encoders, logistic regression, support vector machines, naive Bayes, and calibrated classifiers.
+// The script export.py in this folder writes its files. Scores equal those of scikit-learn to 1e-12
+// for all Unicode characters, and depend on the row alone, bit for bit.
 package text
 
 import (
@@ -22,17 +20,17 @@ import (
 
 const (
 	columnsMax       = 1 << 26
-	textBlocksMax    = 64 // each reads the whole text of a row
+	textBlocksMax    = 64 // each block reads the whole text of a row
 	textBytesDefault = 1 << 20
 	textBytesMax     = 64 << 20
-	keepMax          = 1 << 20 // of the working memory of a call, in each of its parts
+	keepMax          = 1 << 20 // size of each part of the working memory that is kept for later calls
 )
 
-// Kind is what an input of a model holds.
+// Kind is the kind of a model's input.
 type Kind int
 
 const (
-	// Text is words, of which a model counts n-grams.
+	// Text is a text. The model counts n-grams of its words.
 	Text Kind = iota
 	// Number is a number; NaN is a missing one.
 	Number
@@ -40,7 +38,7 @@ const (
 	Category
 )
 
-// String returns "text", "number" or "category", as files have it.
+// String returns "text", "number" or "category", as in files.
 func (k Kind) String() string { return [...]string{"text", "number", "category"}[k] }
 
 // Input describes a column of a model's rows.
@@ -49,49 +47,47 @@ type Input struct {
 	Kind Kind
 }
 
-// Column is the values of an input for a batch of rows: Numbers for a Number,
-// Texts for the other kinds. Bytes of a text that are no UTF-8 count as U+FFFD
-// each.
+// Column holds the values of an input for a batch of rows: Numbers for a Number, Texts for the
+// other kinds. Each byte of a text that is not UTF-8 counts as U+FFFD.
 type Column struct {
 	Numbers []float64
 	Texts   []string
-	Missing []bool // which of Texts are missing; nil is none
+	Missing []bool // which of Texts are missing; nil means no text is missing
 }
 
 // Options say how to load a model. The zero value is a good choice.
 type Options struct {
-	// TextBytesMax is the length in bytes above which a text is refused: 1 MiB
-	// where it is 0, and at most 64 MiB. Memory of a call grows with the
-	// longest text, at most by about 100 bytes for each byte of it.
+	// TextBytesMax is the longest accepted text in bytes: 0 means 1 MiB, the limit is 64 MiB.
+	// Memory of a call grows with the longest text, by at most about 100 bytes for each byte of it.
 	TextBytesMax int
 }
 
-// Model is a loaded model. It is safe for concurrent use and scoring does not
-// allocate, but for a token_pattern that takes package regexp.
+// Model is a loaded model. It is safe for concurrent use. Scoring allocates memory only for a
+// token_pattern that needs package regexp.
 type Model struct {
 	inputs    []Input
-	uses      []use // of each input
+	uses      []use // by input
 	blocks    []block
 	steps     []step
 	head      *head
 	outputs   []string
-	numbers   int // how many of the inputs are
+	numbers   int // number of inputs that are numbers
 	info      model.Info
 	limit     int
 	scratches sync.Pool // of *scratch
 }
 
-// block is one of its parts.
+// block is one part of a model.
 type block struct {
 	text     *vectorizer
 	numbers  *numbers
 	category *category
 }
 
-// use is what a model needs of an input.
+// use says what a model requires of an input.
 type use struct {
 	present    bool        // numbers must not be missing
-	categories []*category // that may refuse a value
+	categories []*category // categories that may refuse a value
 }
 
 // scratch is the working memory of a call.
@@ -101,15 +97,15 @@ type scratch struct {
 	kinds         []uint8
 	spans         []span
 	entries       []entry
-	slots         []uint32 // of entries by column: 1 + its place
+	slots         []uint32 // by column: 1 + the index of its entry
 	sums          []float64
 	one           [1]Column
 	text          [1]string
 	row           oneRow
 }
 
-// Parse reads the content of a file. The name is for error messages only.
-// Hostile bytes cannot do more than fail.
+// Parse reads the content of a file. The name is for error messages only. A hostile file can cause
+// nothing worse than an error.
 func Parse(name string, data []byte) (*Model, error) { return ParseWith(name, data, Options{}) }
 
 // ParseWith is Parse with options.
@@ -183,7 +179,7 @@ func (m *Model) takeInputs(f *file) error {
 	return nil
 }
 
-// takeBlocks makes the blocks and returns how many columns they have.
+// takeBlocks builds the blocks and returns their number of columns.
 func (m *Model) takeBlocks(f *file) (int, error) {
 	var t *tables
 	if f.Characters != nil {
@@ -265,7 +261,7 @@ func (m *Model) takeBlock(f *fileBlock, t *tables, first int) (int, error) {
 	return 0, errors.New("not one of text, numbers, category")
 }
 
-// describe makes the Info.
+// describe builds the Info.
 func (m *Model) describe(f *file, data []byte, columns int) {
 	digest := sha256.Sum256(data)
 	m.info = model.Info{
@@ -295,14 +291,13 @@ func (m *Model) Info() model.Info { return m.info }
 // Inputs returns the columns of a row. It is shared: do not change it.
 func (m *Model) Inputs() []Input { return m.inputs }
 
-// Outputs returns the names of the scores of a row: the classes, or of two
-// classes the second. It is shared: do not change it.
+// Outputs returns the names of the scores of a row: the classes, or only the second class if there
+// are two. The slice is shared: do not change it.
 func (m *Model) Outputs() []string { return m.outputs }
 
-// CheckRow returns why a row of columns cannot be scored, or nil: an input of another kind
-// or without a value where the model needs one, a number that is infinite, a
-// text above the limit, a category that the model does not know where it was
-// told not to ignore that.
+// CheckRow returns nil if a row of columns can be scored, else the reason. It refuses an input of
+// another kind, a required value that is missing, an infinite number, and a text above the limit.
+// It refuses an unknown category unless the model ignores unknown categories.
 func (m *Model) CheckRow(columns []Column, row int) error {
 	if len(columns) != len(m.inputs) {
 		return fmt.Errorf("%d columns for a model of %d inputs", len(columns), len(m.inputs))
@@ -348,9 +343,9 @@ func (m *Model) check(in *Input, use *use, column *Column, row int) error {
 
 var errTexts = errors.New("the model takes other inputs than one text: ScoreRows")
 
-// Score writes len(Outputs()) scores for each text, of a model whose only
-// input is a text. It fails as a whole, before it writes, if CheckRow refuses one, and
-// after it wrote those before it if the token_pattern looks too far ahead in one.
+// Score writes len(Outputs()) scores for each text, for a model with a text as its only input. If
+// CheckRow refuses a text, Score fails before it writes any score. If the token_pattern takes too
+// many steps on a text, it fails after it wrote the scores of the texts before.
 func (m *Model) Score(texts []string, scores []float64) error {
 	if len(m.inputs) != 1 || m.inputs[0].Kind != Text {
 		return errTexts
@@ -361,7 +356,7 @@ func (m *Model) Score(texts []string, scores []float64) error {
 	return m.score(s, s.one[:], len(texts), scores)
 }
 
-// ScoreBytes is Score of texts that are bytes, which do not change meanwhile.
+// ScoreBytes does what Score does, for texts given as bytes. They must not change during the call.
 func (m *Model) ScoreBytes(texts [][]byte, scores []float64) error {
 	if len(m.inputs) != 1 || m.inputs[0].Kind != Text {
 		return errTexts
@@ -387,8 +382,8 @@ func (m *Model) ScoreBytes(texts [][]byte, scores []float64) error {
 	return nil
 }
 
-// ScoreRows writes len(Outputs()) scores for each of rows rows, from a column
-// for each input. It fails as Score does.
+// ScoreRows writes len(Outputs()) scores for each row, from a column for each input. It fails as
+// Score does.
 func (m *Model) ScoreRows(columns []Column, rows int, scores []float64) error {
 	s := m.scratches.Get().(*scratch)
 	defer m.put(s)
@@ -420,8 +415,8 @@ func (m *Model) score(s *scratch, columns []Column, rows int, scores []float64) 
 	return nil
 }
 
-// row scores a row that CheckRow passes. The error names the input whose text takes too
-// much work.
+// row scores a row that passed CheckRow. The error names the input if its text takes too many
+// steps.
 func (m *Model) row(s *scratch, columns []Column, row int, out []float64) error {
 	s.reset()
 	for i := range m.blocks {
@@ -445,8 +440,8 @@ func (m *Model) row(s *scratch, columns []Column, row int, out []float64) error 
 	return nil
 }
 
-// put gives working memory back, unless a long text made it large. It holds
-// nothing of the caller's.
+// put returns working memory to the pool, unless a long text made it large. It keeps no data of the
+// caller.
 func (m *Model) put(s *scratch) {
 	s.one[0], s.text[0] = Column{}, ""
 	clear(s.row.texts)

@@ -8,12 +8,11 @@ import (
 	"github.com/afterbay/afterbay/internal/models/text/internal/terms"
 )
 
-// vectorizer counts the terms of a text, as CountVectorizer, TfidfVectorizer
-// and HashingVectorizer of scikit-learn do.
+// vectorizer counts the terms of a text, as CountVectorizer, TfidfVectorizer and HashingVectorizer
+// of scikit-learn do.
 //
-// The text is folded into a buffer such that each of its terms, n-grams
-// included, is a part of the buffer: words stand there with a space between
-// them. Terms are looked up where they lie.
+// It folds the text into a buffer in which each term, n-grams included, is contiguous: words are
+// separated by one space. It looks up terms without copying them.
 type vectorizer struct {
 	input      int
 	first      int // its first column
@@ -22,9 +21,9 @@ type vectorizer struct {
 	folder     *folder
 	pattern    *pattern
 	grams      [2]int
-	stop       *terms.Table // nil where there are none, or where vocabulary has none of them
-	vocabulary *terms.Table // nil where terms are hashed
-	alternate  bool         // the sign of a hash is that of its count
+	stop       *terms.Table // nil if there are no stop words, or if the vocabulary has none of them
+	vocabulary *terms.Table // nil if terms are hashed
+	alternate  bool         // the count has the sign of the hash
 	binary     bool
 	sublinear  bool
 	norm       norm
@@ -41,7 +40,7 @@ const (
 // span is a part of the buffer.
 type span struct{ start, end int32 }
 
-// count writes the columns of a text and what they weigh. The error is errLook.
+// count writes the columns of a text and their weights. The error is errLook.
 func (v *vectorizer) count(s *scratch, weights []float64, stride int, text string) error {
 	from := len(s.entries)
 	switch {
@@ -62,7 +61,7 @@ func (v *vectorizer) count(s *scratch, weights []float64, stride int, text strin
 	for i := range entries {
 		e := &entries[i]
 		switch {
-		case v.binary: // also where sublinear: the logarithm of 1 is 0
+		case v.binary: // also if sublinear: the logarithm of 1 is 0
 			e.value = 1
 		case v.sublinear:
 			e.value = math.Log(e.value) + 1
@@ -138,8 +137,8 @@ func (v *vectorizer) runs(s *scratch, text string) {
 	s.buffer = buffer
 }
 
-// token takes the run at the end of the buffer, of so many runes, and returns
-// the buffer for what follows.
+// token takes the run of length runes at the end of the buffer. It returns the buffer for the next
+// run.
 func (v *vectorizer) token(s *scratch, buffer []byte, start, length int, flags uint32) []byte {
 	token := buffer[start:]
 	if length < v.pattern.minimum || flags&noToken != 0 {
@@ -158,7 +157,7 @@ func (v *vectorizer) token(s *scratch, buffer []byte, start, length int, flags u
 	return append(buffer, ' ')
 }
 
-// wordGrams counts the n-grams of the tokens in spans, and forgets them.
+// wordGrams counts the n-grams of the tokens in spans, and removes the tokens.
 func (v *vectorizer) wordGrams(s *scratch) {
 	for n := v.grams[0]; n <= min(v.grams[1], len(s.spans)); n++ {
 		for i := range len(s.spans) - n + 1 {
@@ -188,7 +187,7 @@ func (v *vectorizer) term(s *scratch, term []byte) {
 	s.tally(uint32(v.first)+uint32(column%int64(v.columns)), count)
 }
 
-// matches finds the tokens of a pattern that is no run.
+// matches finds the tokens of a pattern that is not a run.
 func (v *vectorizer) matches(s *scratch, text string) error {
 	s.fold(v.folder, text, false)
 	folded := s.buffer
@@ -212,9 +211,8 @@ func (v *vectorizer) matches(s *scratch, text string) error {
 	return nil
 }
 
-// fold folds a whole text into the buffer, and notes where its runes start,
-// with the end behind them, and of which kinds they are. Padded, there is a
-// space at both ends.
+// fold folds a whole text into the buffer. It records the start of each rune, the end after the
+// last rune, and the kinds of the runes. If padded is set, it adds a space at both ends.
 func (s *scratch) fold(f *folder, text string, padded bool) {
 	s.buffer, s.starts, s.kinds = s.buffer[:0], s.starts[:0], s.kinds[:0]
 	add := func(r rune, flags uint32) {
@@ -243,8 +241,8 @@ func (s *scratch) fold(f *folder, text string, padded bool) {
 	s.starts = append(s.starts, int32(len(s.buffer)))
 }
 
-// squeeze makes one space of two and more, as the expression \s\s+ finds them,
-// and, where all is set, of each one.
+// squeeze replaces two or more spaces by one, as the expression \s\s+ finds them. If all is set, it
+// also replaces single ones.
 func (s *scratch) squeeze(all bool) {
 	folded := s.buffer
 	s.buffer = s.other[:0]
@@ -260,7 +258,7 @@ func (s *scratch) squeeze(all bool) {
 		} else {
 			s.buffer = append(s.buffer, folded[s.starts[i]:s.starts[end]]...)
 		}
-		// What is written lies behind what is read.
+		// Writes stay behind reads.
 		s.starts[out], s.kinds[out] = start, kind
 		out, i = out+1, end
 	}
@@ -279,9 +277,8 @@ func (v *vectorizer) chars(s *scratch, text string) {
 	}
 }
 
-// charsOfWords counts n-grams of characters within words, which have a space
-// at each end. Of a word that is no longer than n there is one, and no longer
-// ones follow.
+// charsOfWords counts n-grams of characters within words, which have a space at each end. A word of
+// at most n characters has one n-gram of that length, and no longer ones.
 func (v *vectorizer) charsOfWords(s *scratch, text string) {
 	s.fold(v.folder, text, true)
 	s.squeeze(true)

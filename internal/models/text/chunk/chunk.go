@@ -1,5 +1,5 @@
-// Package chunk splits documents into chunks of at most so many tokens: what a model embeds, and
-// what a search finds.
+// Package chunk splits documents into chunks with a limited number of tokens. A model embeds
+// chunks, and a search finds them.
 package chunk
 
 import (
@@ -9,45 +9,45 @@ import (
 	"github.com/afterbay/afterbay/internal/models/text/wordpiece"
 )
 
-// By is where chunks begin and end.
+// By says where chunks begin and end.
 type By string
 
 // The ways of splitting.
 const (
 	Tokens    By = "tokens"    // at words
 	Sentences By = "sentences" // at sentences; at words in longer ones
-	Headings  By = "headings"  // a chunk is of one section of Markdown, else as Sentences
+	Headings  By = "headings"  // each chunk is in one section of Markdown, else like Sentences
 )
 
 // Bounds of a Splitter.
 const (
-	SizeMin   = 16 // tokens: a character is fewer in any vocabulary
+	SizeMin   = 16 // tokens: a single character has fewer in any vocabulary
 	SizeMax   = 8192
 	ChunksMax = 4000 // their ids fit in the state of a key
 )
 
-// Splitter splits texts. It is safe for concurrent use, and its fields do not change.
+// Splitter splits texts. It is immutable and safe for concurrent use.
 type Splitter struct {
 	By        By
-	Size      int                  // tokens of a chunk at most, from SizeMin to SizeMax
-	Overlap   int                  // tokens at the end of a chunk with which the next one begins, at most Size / 2
-	Max       int                  // chunks of a text at most; more are an error
+	Size      int                  // most tokens of a chunk, from SizeMin to SizeMax
+	Overlap   int                  // tokens at the end of a chunk that the next one repeats, at most Size / 2
+	Max       int                  // most chunks of a text; more are an error
 	Tokenizer *wordpiece.Tokenizer // counts the tokens of words; nil counts each word as one
 }
 
 // Chunk is a part of a text.
 type Chunk struct {
 	Text       string
-	Heading    string // the titles of the sections that it is in, with " > " between them, the first 200 bytes of each; only by Headings
-	Start, End int    // characters (code points) of the text before it, and up to its end
+	Heading    string // the titles of its sections, separated by " > ", the first 200 bytes of each; only for Headings
+	Start, End int    // characters (code points) of the text before its start, and before its end
 	Tokens     int
 }
 
 // span is a part of a text by its bytes, and how many tokens it has.
 type span struct{ from, to, tokens int }
 
-// Split returns the chunks of a text, in its order. Each character that is not white space is in
-// a chunk. The error is that there are more than Max.
+// Split returns the chunks of a text, in order. Each character that is not white space is in a
+// chunk. It fails if there are more than Max chunks.
 func (s *Splitter) Split(text string) ([]Chunk, error) {
 	p := packing{Splitter: s, text: text}
 	switch s.By {
@@ -75,15 +75,15 @@ type packing struct {
 	text string
 	made []Chunk
 
-	ids []int64 // of the tokens of a word
+	ids []int64 // token ids of a word
 
 	// Characters are counted from the beginning of the newest chunk.
 	byte, runes int
 }
 
-// pack makes chunks of units, each of which has at most Size tokens. A chunk has as many as it
-// can. The next one begins with the last units of it that have at most Overlap tokens, and with
-// which there is room for one unit more.
+// pack groups units into chunks. Each unit has at most Size tokens. A chunk has as many units as
+// fit. The next chunk begins with the last units of the chunk before, with at most Overlap tokens,
+// such that one more unit fits.
 func (p *packing) pack(units []span, heading string) {
 	for first := 0; first < len(units) && len(p.made) <= p.Max; {
 		end, tokens := first, 0

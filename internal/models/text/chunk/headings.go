@@ -6,14 +6,14 @@ import (
 	"unicode/utf8"
 )
 
-// section is a heading of Markdown with what follows it, up to the next heading.
+// section is a heading of Markdown and the text up to the next heading.
 type section struct {
 	path        string // the titles of the headings around it and its own; "" before the first one
 	title, body span   // title is the line of the heading
 }
 
 // sections yields the sections of a text in Markdown. A heading is a line of one to six `#` and a
-// title, outside of fenced code.
+// title, outside fenced code.
 func sections(text string) iter.Seq[section] {
 	return func(yield func(section) bool) {
 		var now section
@@ -42,7 +42,7 @@ func sections(text string) iter.Seq[section] {
 	}
 }
 
-// path joins titles, but for those that are empty.
+// path joins the titles that are not empty.
 func path(titles []string) string {
 	var there []string
 	for _, title := range titles {
@@ -53,11 +53,11 @@ func path(titles []string) string {
 	return strings.Join(there, " > ")
 }
 
-// indented is how many spaces a heading or fence may stand behind.
+// indented is the most spaces before a heading or fence.
 const indented = 3
 
-// unindented returns a line without spaces before and white space behind it, or "" if there are more spaces
-// than a heading has.
+// unindented returns a line without leading spaces and trailing white space. It returns "" if there
+// are more leading spaces than a heading may have.
 func unindented(line string) string {
 	line = strings.TrimRight(line, " \t\r\n")
 	text := strings.TrimLeft(line, " ")
@@ -67,7 +67,8 @@ func unindented(line string) string {
 	return text
 }
 
-// headingOf returns the level of a heading, from 1 to 6, and its title; 0 for another line.
+// headingOf returns the level of a heading, from 1 to 6, and its title. The level is 0 for other
+// lines.
 func headingOf(line string) (level int, title string) {
 	line = unindented(line)
 	title = strings.TrimLeft(line, "#")
@@ -82,11 +83,11 @@ func headingOf(line string) (level int, title string) {
 	return level, cut(title)
 }
 
-// titleMax is how many bytes of a title the chunks of its section have. The text of its first chunk
-// has all of it.
+// titleMax is the most bytes of a title in Chunk.Heading. The text of the section's first chunk has
+// the whole title.
 const titleMax = 200
 
-// cut returns the beginning of a title, up to a character.
+// cut returns the beginning of a title. It does not split a character.
 func cut(title string) string {
 	if len(title) <= titleMax {
 		return title
@@ -98,7 +99,8 @@ func cut(title string) string {
 	return title[:end]
 }
 
-// fenced returns what ends the fenced code that a text is in behind a line; "" if it is in none.
+// fenced returns the fence that ends the fenced code after a line, or "" if the text is not in
+// fenced code.
 func fenced(fence, line string) string {
 	line = unindented(line)
 	switch {

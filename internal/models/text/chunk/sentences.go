@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// sentences appends the sentences of a part of a text, without the white space around them. One
-// that has more tokens than a chunk is appended in parts that fill chunks.
+// sentences appends the sentences of a part of a text, without the white space around them. If a
+// sentence has more tokens than a chunk, it is appended in parts that fill chunks.
 func (p *packing) sentences(units []span, text string, of span) []span {
 	var words []span
 	for of.from < of.to {
@@ -20,7 +20,7 @@ func (p *packing) sentences(units []span, text string, of span) []span {
 	return units
 }
 
-// fill appends one unit of the words of a sentence, or several if they are more than a chunk has.
+// fill appends the words of a sentence as one unit, or as several if they exceed a chunk.
 func (p *packing) fill(units, words []span) []span {
 	for i := range words {
 		last := len(units) - 1
@@ -41,11 +41,11 @@ func trimmed(text string, of span) span {
 	return of
 }
 
-// sentenceEnd returns where the sentence that begins at a place ends:
+// sentenceEnd returns the end of the sentence that begins at a position:
 //
-//   - behind `.`, `!`, `?` or an ellipsis, and quotes and brackets that close, if white space
-//     follows, and the next character behind that is no lower-case letter,
-//   - behind the full stops of Chinese and Japanese, and what closes,
+//   - after `.`, `!`, `?` or an ellipsis, and closing quotes and brackets, if white space
+//     follows and the next character is not a lower-case letter,
+//   - after the full stops of Chinese and Japanese, and closing characters,
 //   - at an empty line.
 func sentenceEnd(text string, at, to int) int {
 	for at < to {
@@ -72,7 +72,7 @@ func sentenceEnd(text string, at, to int) int {
 	return to
 }
 
-// closed returns the place behind more full stops, and quotes and brackets that close.
+// closed returns the position after further full stops and closing quotes and brackets.
 func closed(text string, at, to int) int {
 	return to - len(strings.TrimLeft(text[at:to], `.!?…。！？｡"'”’»)]}」』）】》`))
 }

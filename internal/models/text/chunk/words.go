@@ -5,11 +5,11 @@ import (
 	"unicode/utf8"
 )
 
-// wordRunesMax is how many characters a word has at most: a longer one is several.
+// wordRunesMax is the most characters of a word: a longer one is split.
 const wordRunesMax = 100
 
-// words appends the words of a part of a text, as the tokenizer of BERT has them: an ideograph, a
-// character of punctuation, or a run of other characters that are not white space.
+// words appends the words of a part of a text, as BERT's tokenizer splits them: an ideograph, a
+// punctuation character, or a run of other characters that are not white space.
 func (p *packing) words(units []span, text string, of span) []span {
 	for at := of.from; at < of.to; {
 		r, n := utf8.DecodeRuneInString(text[at:of.to])
@@ -27,7 +27,7 @@ func (p *packing) words(units []span, text string, of span) []span {
 	return units
 }
 
-// wordEnd returns the end of a word of which one character is before at.
+// wordEnd returns the end of a word. Its first character is before at.
 func wordEnd(text string, at, to int) int {
 	for runes := 1; at < to && runes < wordRunesMax; runes++ {
 		r, n := utf8.DecodeRuneInString(text[at:to])
@@ -39,7 +39,7 @@ func wordEnd(text string, at, to int) int {
 	return at
 }
 
-// fit appends a word, or halves of it if it has more tokens than a chunk.
+// fit appends a word, or its halves if it has more tokens than a chunk.
 func (p *packing) fit(units []span, text string, word span) []span {
 	word.tokens = p.count(text[word.from:word.to])
 	if word.tokens <= p.Size {
@@ -50,7 +50,7 @@ func (p *packing) fit(units []span, text string, word span) []span {
 		half--
 	}
 	if half == word.from {
-		word.tokens = p.Size // one character: no vocabulary has so many pieces of it
+		word.tokens = p.Size // one character: no vocabulary splits it into so many pieces
 		return append(units, word)
 	}
 	return p.fit(p.fit(units, text, span{from: word.from, to: half}), text, span{from: half, to: word.to})
@@ -73,7 +73,7 @@ func inWord(r rune) bool {
 	return !ideograph(r) && !unicode.IsSpace(r) && !unicode.IsPunct(r)
 }
 
-// ideograph reports whether a character is one of those that the tokenizer of BERT makes a word.
+// ideograph reports whether BERT's tokenizer treats the character as a word.
 func ideograph(r rune) bool {
 	for _, of := range [...][2]rune{
 		{0x4e00, 0x9fff}, {0x3400, 0x4dbf}, {0x20000, 0x2a6df}, {0x2a700, 0x2b73f}, {0x2b740, 0x2b81f}, {0x2b820, 0x2ceaf}, {0xf900, 0xfaff}, {0x2f800, 0x2fa1f},

@@ -21,14 +21,14 @@ const (
 	idMax   = 1 << 22
 )
 
-// Options say how a vocabulary is used whose file does not say so itself. The
-// zero value is right for the uncased models of BERT.
+// Options say how to use a vocabulary if its file does not say so. The zero value is right for the
+// uncased models of BERT.
 type Options struct {
 	// Cased keeps capitals and accents, as BERT's cased models do.
 	Cased bool
 }
 
-// config is how a tokenizer works; a tokenizer.json has all of it.
+// config says how a tokenizer works; a tokenizer.json has all of it.
 type config struct {
 	clean, ideographs, strip, lower bool
 
@@ -40,7 +40,7 @@ type config struct {
 	specials       []special
 }
 
-// Load reads a file as Parse does. Files of more than 64 MiB are refused.
+// Load reads a file as Parse does. It refuses files of more than 64 MiB.
 func Load(path string, options Options) (*Tokenizer, error) {
 	about, err := os.Stat(path)
 	if err != nil {
@@ -56,14 +56,13 @@ func Load(path string, options Options) (*Tokenizer, error) {
 	return Parse(filepath.Base(path), data, options)
 }
 
-// Parse reads a tokenizer.json of the library tokenizers, or a vocab.txt with
-// a token a line, which the content tells. The name is for error messages only.
+// Parse reads a tokenizer.json of the library tokenizers, or a vocab.txt with one token per line.
+// It detects the format from the content. The name is for error messages only.
 //
-// A tokenizer.json has a BertNormalizer, a BertPreTokenizer, a WordPiece model
-// and [CLS] and [SEP] around a text; what else changes tokens is refused by
-// name. Its truncation and padding are the caller's matter. With a vocab.txt
-// the options count, [PAD], [UNK], [CLS], [SEP] and [MASK] are the special
-// tokens, and [UNK], [CLS] and [SEP] must be there.
+// A tokenizer.json has a BertNormalizer, a BertPreTokenizer, a WordPiece model and [CLS] and [SEP]
+// around a text. Parse refuses anything else that changes tokens, by name. It ignores truncation
+// and padding, which the caller handles. For a vocab.txt the options apply. [PAD], [UNK], [CLS],
+// [SEP] and [MASK] are its special tokens, and [UNK], [CLS] and [SEP] are required.
 func Parse(name string, data []byte, options Options) (*Tokenizer, error) {
 	t, err := parse(data, options)
 	if err != nil {
@@ -111,7 +110,7 @@ func parse(data []byte, options Options) (*Tokenizer, error) {
 	return c.tokenizer()
 }
 
-// tokenizer lays out the tables.
+// tokenizer builds the tables.
 func (c *config) tokenizer() (*Tokenizer, error) {
 	t := &Tokenizer{
 		wordRunesMax: c.wordRunesMax, before: c.before, behind: c.behind, specials: c.specials, marks: map[rune]uint8{},
@@ -189,9 +188,9 @@ const (
 	isPunctuation
 )
 
-// normalize returns what the normalizer makes of a code point.
+// normalize returns the function that normalizes a code point.
 func (c *config) normalize(classes []uint8) func(rune) []rune {
-	changed := make([]bool, runes.End) // by lower or accents: maps are slow to ask a million times
+	changed := make([]bool, runes.End) // by lower or accents; a slice, because a million map lookups are slow
 	lower, stripped := map[rune][]rune{}, map[rune][]rune{}
 	for i := 0; i < len(lowered); i += 4 {
 		for r := lowered[i]; r <= lowered[i+1]; r += lowered[i+2] {
@@ -251,7 +250,7 @@ func (c *config) normalize(classes []uint8) func(rune) []rune {
 	}
 }
 
-// into reads lines of a character and what becomes of it.
+// into reads lines with a character and its replacement.
 func into(table map[rune][]rune, lines string) {
 	for line := range strings.Lines(lines) {
 		all := []rune(line)
@@ -352,7 +351,7 @@ func parseJSON(data []byte) (*config, error) {
 	return c, d.PostProcessor.around(c)
 }
 
-// around takes the tokens around a text.
+// around reads the tokens around a text.
 func (p *postProcessor) around(c *config) error {
 	if p == nil {
 		return nil

@@ -1,5 +1,5 @@
-// Package wordpiece turns texts into the token ids of BERT's vocabularies, as
-// the library tokenizers of Hugging Face does: the same ids for every text.
+// Package wordpiece turns texts into the token ids of BERT's vocabularies. The ids equal those of
+// Hugging Face's library tokenizers for every text.
 package wordpiece
 
 import (
@@ -11,17 +11,17 @@ import (
 	"github.com/afterbay/afterbay/internal/models/text/internal/terms"
 )
 
-// Tokenizer splits texts into pieces of words. It does not change, is safe for
-// concurrent use and does not allocate.
+// Tokenizer splits texts into word pieces. It is immutable, safe for concurrent use and does not
+// allocate.
 type Tokenizer struct {
 	table *runes.Map
-	ascii [utf8.RuneSelf]uint16 // the byte it becomes, or what it does
-	marks map[rune]uint8        // combining classes of those that are kept and sorted
+	ascii [utf8.RuneSelf]uint16 // the byte that it becomes, or its action
+	marks map[rune]uint8        // combining classes of the marks that are kept and sorted
 
-	first, next    *terms.Table // pieces that begin and that continue a word, by id
+	first, next    *terms.Table // pieces that begin a word and that continue a word, by id
 	unknown        int64
 	wordRunesMax   int
-	before, behind []int64 // what stands around a text
+	before, behind []int64 // special tokens around a text
 	specials       []special
 	starts         string // first bytes of specials
 	buffers        sync.Pool
@@ -31,16 +31,16 @@ type Tokenizer struct {
 // Digest returns the sha256 of the file, 64 hex digits.
 func (t *Tokenizer) Digest() string { return t.digest }
 
-// Around returns how many special tokens stand around a text.
+// Around returns how many special tokens are added around a text.
 func (t *Tokenizer) Around() int { return len(t.before) + len(t.behind) }
 
-// special is a token that is found in a text as it is.
+// special is a token that is matched verbatim in a text.
 type special struct {
 	text string
 	id   int64
 }
 
-// What bytes of ASCII do that do not just become part of a word.
+// Actions of ASCII bytes that are not a plain part of a word.
 const (
 	drop = 1 << (8 + iota)
 	separate
@@ -55,23 +55,22 @@ const (
 	barrier
 )
 
-// barrierRune is in place of what is removed and keeps marks apart.
+// barrierRune replaces removed characters and keeps marks apart.
 const barrierRune = 1<<21 - 1
 
-// scratch is the working memory of a call: the word at hand.
+// scratch is the working memory of a call: the current word.
 type scratch struct {
 	word  []byte
 	runes int
-	sorts int // where marks that are put in order begin at the earliest
+	sorts int // earliest position of the marks that are sorted
 	ids   []int64
 	limit int
 }
 
-// Append appends the ids of a text to ids, with the special tokens around it
-// that the vocabulary's models want, and returns the extended slice. What is
-// beyond limit tokens, special ones included, is cut off at the end of the
-// text; a limit below 1 means none. Of bytes that are no UTF-8 each is U+FFFD,
-// which is dropped.
+// Append appends the ids of a text to ids, with the special tokens that the models of the
+// vocabulary require, and returns the extended slice. If the result has more than limit tokens,
+// special ones included, the end of the text is cut off. A limit below 1 means no limit. Each byte
+// that is not UTF-8 is U+FFFD, which is dropped.
 func (t *Tokenizer) Append(ids []int64, text string, limit int) []int64 {
 	s := t.buffers.Get().(*scratch)
 	before := len(ids)
@@ -101,8 +100,8 @@ func (t *Tokenizer) Append(ids []int64, text string, limit int) []int64 {
 	return ids
 }
 
-// findSpecial returns where the first special token is, of several there the
-// longest; the end of the text where there is none.
+// findSpecial returns the position of the first special token, and the longest token there. Without
+// a special token it returns the end of the text.
 func (t *Tokenizer) findSpecial(text string) (int, *special) {
 	for at := 0; ; at++ {
 		next := -1
@@ -128,7 +127,7 @@ func (t *Tokenizer) findSpecial(text string) (int, *special) {
 	}
 }
 
-// indexOf is where the first of some bytes is, or -1.
+// indexOf returns the position of the first byte of text that is in some, or -1.
 func indexOf(text, some string) int {
 	for i := range len(text) {
 		if strings.IndexByte(some, text[i]) >= 0 {
@@ -180,7 +179,7 @@ func (t *Tokenizer) split(s *scratch, text string) {
 	t.finish(s)
 }
 
-// add adds what a rune becomes.
+// add adds the normalized form of a rune.
 func (t *Tokenizer) add(s *scratch, r rune) {
 	become := t.table.Get(r)
 	if !become.Many() {
@@ -211,8 +210,8 @@ func (t *Tokenizer) put(s *scratch, r rune, flags uint32) {
 	}
 }
 
-// sort puts a mark behind those before it whose combining class is not higher,
-// as normalization does.
+// sort moves a mark after the preceding marks with a combining class that is not higher, as
+// normalization does.
 func (t *Tokenizer) sort(s *scratch, r rune) {
 	class := t.marks[r]
 	at := len(s.word)
@@ -231,8 +230,8 @@ func (t *Tokenizer) sort(s *scratch, r rune) {
 	}
 }
 
-// finish appends the pieces of the word, the longest that fit from the left;
-// if some part of it is none, the word as a whole is unknown.
+// finish appends the pieces of the word, always the longest piece that fits from the left. If a
+// part of the word has no piece, the whole word is unknown.
 func (t *Tokenizer) finish(s *scratch) {
 	word := s.word
 	count := s.runes

@@ -1,27 +1,25 @@
-// Package runes maps code points to what becomes of them when a text is
-// normalized, by tables that come with a model or with the program: the tables
-// of Go change with its version, and the answers of a model must not.
+// Package runes maps code points to their normalized form. The tables come with a model or with the
+// program, because the tables of Go change with its version and the answers of a model must not.
 package runes
 
-// Rune is what a code point becomes: Value, or the code point itself where
-// Value is 0, or several or no runes. Flags say of which kinds the result is;
-// what they mean is up to whoever builds the table.
+// Rune is the result for a code point: Value, the code point itself if Value is 0, or several or no
+// runes. Flags give the kinds of the result. The builder of the table defines their meaning.
 type Rune uint32
 
 const (
 	valueMask = 1<<21 - 1
 	many      = 1 << 21
 
-	// FlagShift is the place of the lowest flag in a Rune: there are ten.
+	// FlagShift is the position of the lowest flag in a Rune. There are ten flags.
 	FlagShift = 22
-	// End is the first number that is no code point.
+	// End is the first number beyond the code points.
 	End = 0x110000
 
 	pageBits = 8
 	pageSize = 1 << pageBits
 )
 
-// Value is the rune that c becomes. It is only defined where Many is false.
+// Value returns the rune that c becomes. It is only defined if Many is false.
 func (r Rune) Value(c rune) rune {
 	if v := rune(r & valueMask); v != 0 {
 		return v
@@ -29,31 +27,31 @@ func (r Rune) Value(c rune) rune {
 	return c
 }
 
-// Many reports whether the result is not one rune: Map.Text has it.
+// Many reports whether the result is not exactly one rune. Map.Text returns it.
 func (r Rune) Many() bool { return r&many != 0 }
 
-// Flags are the bits that the table was built with.
+// Flags returns the flags that the table was built with.
 func (r Rune) Flags() uint32 { return uint32(r >> FlagShift) }
 
-// Map is a table over all code points. It does not change.
+// Map is a table over all code points. It is immutable.
 type Map struct {
 	index [End / pageSize]uint16
 	pages [][pageSize]Rune
 	texts [][]Rune
 }
 
-// Get returns what c becomes. c is a code point.
+// Get returns the result for c, which must be a code point.
 func (m *Map) Get(c rune) Rune {
 	return m.pages[m.index[uint32(c)>>pageBits]][c&(pageSize-1)]
 }
 
-// Text returns the runes that replace a code point whose Rune is Many. Each
-// has a value that is not 0, and flags of its own.
+// Text returns the runes that replace a code point if its Rune is Many. Each has a non-zero value
+// and its own flags.
 func (m *Map) Text(r Rune) []Rune { return m.texts[r&valueMask] }
 
-// Build makes the table of what become gives for each code point: the runes
-// that replace it, and their flags. A single rune equal to c means no change.
-// The slice is read before become is called again.
+// Build builds the table. For each code point, become returns the runes that replace it, and flags
+// returns the flags of a rune. A single rune equal to c means no change. Build reads the slice
+// before it calls become again.
 func Build(become func(c rune) []rune, flags func(c rune) uint32) *Map {
 	m := &Map{texts: [][]Rune{nil}}
 	known := map[[pageSize]Rune]uint16{}
@@ -74,7 +72,7 @@ func Build(become func(c rune) []rune, flags func(c rune) uint32) *Map {
 }
 
 func (m *Map) rune(c rune, become []rune, flags func(c rune) uint32) Rune {
-	// 0 stands for the code point itself, so NUL is a text where it is not c.
+	// 0 means the code point itself, so NUL is stored as a text unless c is NUL.
 	if len(become) == 1 && (become[0] != 0 || c == 0) {
 		result := Rune(flags(become[0])) << FlagShift
 		if become[0] != c {
@@ -87,7 +85,7 @@ func (m *Map) rune(c rune, become []rune, flags func(c rune) uint32) Rune {
 		text[i] = Rune(to) | Rune(flags(to))<<FlagShift
 	}
 	if len(text) == 0 {
-		return many // of what is removed, which is much, there is one
+		return many // one shared entry for the many removed code points
 	}
 	m.texts = append(m.texts, text)
 	return Rune(len(m.texts)-1) | many
@@ -96,8 +94,7 @@ func (m *Map) rune(c rune, become []rune, flags func(c rune) uint32) Rune {
 // Ranges is a set of code points: pairs of first and last, ascending.
 type Ranges []rune
 
-// Classes returns a byte for each code point, whose bit i says whether it is in
-// the set i.
+// Classes returns a byte for each code point. Bit i is set if the code point is in set i.
 func Classes(sets ...Ranges) []uint8 {
 	classes := make([]uint8, End)
 	for i, set := range sets {
@@ -110,8 +107,8 @@ func Classes(sets ...Ranges) []uint8 {
 	return classes
 }
 
-// Valid reports whether r is pairs of code points in ascending order that do
-// not touch one another's.
+// Valid reports whether r is pairs of code points in ascending order that neither overlap nor
+// touch.
 func (r Ranges) Valid() bool {
 	if len(r)%2 != 0 {
 		return false
@@ -131,11 +128,11 @@ const (
 	hangulCount = 19 * 21 * 28
 )
 
-// IsHangul reports whether Hangul takes r apart.
+// IsHangul reports whether Hangul decomposes r.
 func IsHangul(r rune) bool { return r >= hangul && r < hangul+hangulCount }
 
-// Hangul takes a syllable apart by the arithmetic of the Unicode standard,
-// section 3.12; other runes stay.
+// Hangul decomposes a syllable by the arithmetic of the Unicode standard, section 3.12. It returns
+// other runes unchanged.
 func Hangul(r rune) []rune {
 	const leads, vowels, trails = 0x1100, 0x1161, 0x11A7
 	if !IsHangul(r) {

@@ -8,18 +8,17 @@ import (
 	"math/bits"
 )
 
-// Table maps terms to their positions in a list. It does not change and is
-// safe for concurrent use.
+// Table maps terms to their positions in a list. It is immutable and safe for concurrent use.
 type Table struct {
 	slots   []slot // open addressing, at most half full
 	shift   uint
-	ends    []uint32 // of term i in text; its start is the end before
+	ends    []uint32 // end of term i in text; it starts at the end of the term before
 	text    []byte
 	longest int
 }
 
-// slot is the code of a term, its length, and 1 + its position; 0 is empty.
-// Terms of the same length up to inlineMax are the same if their codes are.
+// slot is the code of a term, its length, and 1 + its position; 0 is empty. Terms of the same
+// length up to inlineMax are equal if their codes are.
 type slot struct {
 	code   uint64
 	length uint32
@@ -28,8 +27,8 @@ type slot struct {
 
 const inlineMax = 8
 
-// New makes the table of a list. Empty strings are places without a term. A
-// term that is there twice is an error, as is a list of more than 2 GiB.
+// New builds the table of a list. An empty string is a position without a term. New fails if a term
+// occurs twice, or if the list exceeds 2 GiB.
 func New(list []string) (*Table, error) {
 	size := 0
 	for _, term := range list {
@@ -71,10 +70,10 @@ func clip(text string) string {
 	return text
 }
 
-// Longest is the length of the longest term in bytes.
+// Longest returns the length of the longest term in bytes.
 func (t *Table) Longest() int { return t.longest }
 
-// Len is the length of the list, places without a term included.
+// Len returns the length of the list, including positions without a term.
 func (t *Table) Len() int { return len(t.ends) }
 
 // Find returns the position of key in the list.
@@ -110,16 +109,14 @@ const (
 	other      = 0xe7037ed1a0b428db
 )
 
-// place mixes a code, so that its highest bits are those of a hash.
-// Vocabularies are trusted not to collide: a text cannot make the table slower
-// than they do.
+// place mixes a code, so that its highest bits are a hash. Vocabularies are trusted not to collide:
+// a text cannot slow down the table further.
 func place(code uint64, length int) uint64 {
 	high, low := bits.Mul64(code^uint64(length)*other, multiplier)
 	return high ^ low
 }
 
-// codeOf returns the bytes of a short key as a number, which has all of them,
-// and a hash of a long one.
+// codeOf returns the bytes of a short key as a number, or a hash of a long key.
 func codeOf(key []byte) uint64 {
 	n := len(key)
 	if n > inlineMax {
