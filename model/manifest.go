@@ -5,26 +5,26 @@ import (
 	"time"
 )
 
-// Manifest says what a model is and must do, beside its file. It is only usable
-// where all of it holds: see package models.
+// Manifest describes a model file and what the model must do. A model loads only if everything in
+// its manifest holds: see package models.
 type Manifest struct {
-	Name    string          // what the model is called
+	Name    string          // the model's name
 	Version int             // at least 1, raised with the file: "latest" is not a version
-	Kind    string          // what the file holds; "" is whatever it holds
+	Kind    string          // the format of the file; "" is detected from the file
 	File    string          // the model's file, relative to the manifest
 	Digest  string          // sha256 of the file, 64 hex digits
-	Trees   string          `json:",omitempty"` // of XGBoost: all, or best, those up to the best iteration; "" is as tree.Options says
+	Trees   string          `json:",omitempty"` // XGBoost only: all, or best (up to the best iteration); "" is the default of tree.Options
 	Inputs  []ManifestInput // in the model's order
 	Outputs []Output        // in the model's order: its own, or one for each of its scores
 	Batch   Policy
-	Golden  string // a file of CSV, relative to the manifest: rows of inputs with the scores they must have; "" is none
+	Golden  string // a CSV file, relative to the manifest: rows of inputs with their expected scores; "" is no file
 	Limits  Limits
 
-	Config Config // what only models of Kind need; nil is what the kind begins with
-	Dir    string // the manifest's folder; "" is that of the process
+	Config Config // fields that only models of Kind need; nil is the kind's defaults
+	Dir    string // the manifest's folder; "" is the process's working directory
 }
 
-// Described returns the inputs as a model has them.
+// Described returns the inputs in the form that Info has them.
 func (m *Manifest) Described() []Input {
 	list := make([]Input, len(m.Inputs))
 	for i, in := range m.Inputs {
@@ -44,12 +44,12 @@ type ManifestInput struct {
 // Policy says which rows share a call of a model.
 type Policy struct {
 	Size     int           // most rows of a call; 0 is 64
-	Wait     time.Duration // longest wait for more rows while more are on their way; 0 is none
-	ByLength bool          // rows of like length share calls: for models that pad to the longest
+	Wait     time.Duration // longest wait for more rows while more are on their way; 0 is no wait
+	ByLength bool          // rows of similar length share calls: for models that pad to the longest
 }
 
-// Limits bound what a model is given.
+// Limits bound the input of a model.
 type Limits struct {
-	TextBytes int // of a text or bytes; a larger one cannot be scored; 0 is what the kind of model takes
+	TextBytes int // of a text or bytes; a larger one cannot be scored; 0 is the default of the kind
 	Rows      int // of a call; 0 is 4096
 }

@@ -1,5 +1,6 @@
-// Command batch runs a pipeline file over the records that another log has of a topic, and ends. The pipelines run in
-// memory: nothing of the other log changes, so yesterday's events show what today's file makes of them.
+// Command batch runs a pipeline file over the records of a topic in another log, and exits. The
+// pipelines run in memory and do not change the other log. So yesterday's events show the results
+// of today's file.
 package main
 
 import (
@@ -70,7 +71,7 @@ func run(ctx context.Context, out io.Writer, args []string) (err error) {
 	return errors.Join(group.Wait(), err)
 }
 
-// document prints what a file may say.
+// document prints the reference of the file.
 func document(out io.Writer, code afterbay.Code, what string) error {
 	if what == "reference" {
 		page, err := afterbay.Reference(code)
@@ -111,7 +112,7 @@ func read(ctx context.Context, code afterbay.Code, url, dir, topic string) (reco
 	return records, nil
 }
 
-// process has the pipelines process the records, and prints how that went.
+// process runs the pipelines over the records, and prints the outcome.
 func process(ctx context.Context, out io.Writer, engine *afterbay.Engine, topic string, records []stream.Record, id string) error {
 	if err := engine.Ready(ctx); err != nil {
 		return err

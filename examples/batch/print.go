@@ -10,7 +10,7 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// printing returns a kind of sinks that print records.
+// printing returns a kind of sink that prints records.
 func printing(out io.Writer) sink.Kind {
 	p := &printer{out: out}
 	return sink.Kind{
@@ -19,7 +19,7 @@ func printing(out io.Writer) sink.Kind {
 	}
 }
 
-// prints is what a pipeline file says of one sink.
+// prints is the configuration of one sink in a pipeline file.
 type prints struct {
 	Before  string `field:"before" absent:"nothing" example:"'decision '" help:"what each line begins with"`
 	printer *printer
@@ -36,13 +36,13 @@ func (p *prints) Open(context.Context, sink.Topic) (sink.Service, error) {
 	return sink.Service{Each: &lines{printer: p.printer, before: p.Before}}, nil
 }
 
-// printer prints one line after the other, of all sinks.
+// printer prints one line after the other, for all sinks.
 type printer struct {
 	mu  sync.Mutex
 	out io.Writer
 }
 
-// lines are what one sink prints.
+// lines is one sink.
 type lines struct {
 	*printer
 	before string

@@ -1,5 +1,5 @@
-// Command chat serves the page of this example, tokens for those who have it open,
-// and what stands in for a chat model.
+// Command chat serves the page of this example, tokens for the users who open it, and a stand-in
+// for a chat model.
 package main
 
 import (
@@ -67,7 +67,7 @@ func run(folder, listen, gateway string) error {
 	return nil
 }
 
-// makeSecret writes a file of a secret, unless there is one.
+// makeSecret writes a file with a secret, unless the file exists.
 func makeSecret(path string) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if errors.Is(err, fs.ErrExist) {
@@ -95,8 +95,8 @@ func handler(keys *auth.Keyring, gateway string) http.Handler {
 
 const lasts = time.Minute // a token
 
-// session says who has the page open, and gives it a token. All tabs of a browser
-// are one client, which its cookie names; who can log in has a name instead.
+// session identifies the user of the page, and returns a token. All tabs of a browser are one
+// client, named by its cookie. In a service with logins, use the user's name instead.
 func session(w http.ResponseWriter, r *http.Request, keys *auth.Keyring, gateway string) {
 	cookie, err := r.Cookie("client")
 	if err != nil {

@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-const pace = 60 * time.Millisecond // of words
+const pace = 60 * time.Millisecond // between words
 
-// models answers who asks which models there are.
+// models returns the list of models.
 func models(w http.ResponseWriter, _ *http.Request) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"object": "list", "data": []map[string]string{{"id": "stand-in", "object": "model"}}})
 }
 
-// complete answers as a chat model of OpenAI's calls: word by word, as server-sent
-// events. What it says is no more than that it listens.
+// complete answers like a chat model of OpenAI's API: word by word, as server-sent events. The
+// answer says only that it listens.
 func complete(w http.ResponseWriter, r *http.Request) {
 	var request struct {
 		Messages []struct{ Content string }

@@ -1,5 +1,5 @@
-// Command library is a service of HTTP that embeds an engine: it appends the clicks that are
-// posted to /clicks, and streams the visits that they become from /visits.
+// Command library is an HTTP service that embeds an engine: it appends the clicks that are posted
+// to /clicks, and streams the resulting visits from /visits.
 package main
 
 import (
@@ -30,7 +30,7 @@ func main() {
 	}
 }
 
-// serve serves until ctx is done. Then it answers what is begun, and commits it.
+// serve serves until ctx is done. Then it completes the requests in flight, and commits.
 func serve(ctx context.Context, dir, address string, logger *slog.Logger) (err error) {
 	pipelines, err := afterbay.Parse("pipeline.yaml", pipeline, code)
 	if err != nil {

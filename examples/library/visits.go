@@ -8,13 +8,13 @@ import (
 	"github.com/afterbay/afterbay/udf"
 )
 
-// code is what the pipeline file names.
+// code holds the functions that the pipeline file names.
 var code = afterbay.Code{Functions: map[string]udf.Function{"visits": visits}}
 
-// silence ends a visit.
+// A pause of this length ends a visit.
 const silence = 30 * time.Minute
 
-// visit is what the step keeps of a user.
+// visit is the step's state of a user.
 type visit struct {
 	User   string    `json:"user"`
 	Clicks int64     `json:"clicks"`

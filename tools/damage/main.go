@@ -1,6 +1,6 @@
-// Command damage flips bits in the directories of embedded stores, of a process
-// that was killed and of one that closed its store, and prints what became of
-// what they had acknowledged. Run it in this folder: go run .
+// Command damage flips bits in the directories of embedded stores. It does so for a process that
+// was killed and for one that closed its store. It prints the outcomes for their acknowledged
+// records. Run it in this folder: go run .
 package main
 
 import (
@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// Each commit writes these many records, whole or not at all, and is synced.
+// Each commit writes this many records, atomically, and is synced.
 const (
 	commits = 300
 	records = 10
@@ -27,10 +27,9 @@ const (
 // store is one of the stores under test.
 type store struct {
 	name string
-	// write opens the store in dir and makes the commits; closing ends it.
+	// write opens the store in dir and makes the commits; closing closes it.
 	write func(dir string) (closing func() error, err error)
-	// read opens the store again and returns which records are there, and
-	// what opening said about a cut.
+	// read reopens the store and returns its records, and whether opening reported a cut.
 	read func(dir string, seen func(commit, record int, value string)) (reported bool, err error)
 }
 
@@ -109,7 +108,7 @@ func measure(s store, flips int, rng *rand.Rand) error {
 	return nil
 }
 
-// file is a file and where it has bytes other than zeros.
+// file is a file and the positions of its non-zero bytes.
 type file struct {
 	path string
 	used []int64
@@ -117,8 +116,8 @@ type file struct {
 
 func (f file) at(rng *rand.Rand) int64 { return f.used[rng.IntN(len(f.used))] }
 
-// filesOf returns the files that are not empty. Each is as likely to be hit as
-// any other, so that small ones are.
+// filesOf returns the files that are not empty. Each is equally likely to be hit, so that small
+// files are hit too.
 func filesOf(dir string) (files []file, err error) {
 	err = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || entry.Name() == "LOCK" {
@@ -139,8 +138,7 @@ func filesOf(dir string) (files []file, err error) {
 	return files, err
 }
 
-// run copies dir, flips a bit of it, and checks the copy in a process of its
-// own.
+// run copies dir, flips a bit of the copy, and checks the copy in a separate process.
 func run(s store, dir, to, path string, at int64, bit byte) string {
 	if err := errors.Join(os.RemoveAll(to), os.CopyFS(to, os.DirFS(dir))); err != nil {
 		return err.Error()

@@ -65,7 +65,7 @@ func options() embedded.Options {
 	return embedded.Options{SegmentBytes: 256 << 10, RingBytes: 1, Logger: slog.New(slog.DiscardHandler)}
 }
 
-// see parses a key and hands a record on.
+// see parses a key and passes the record on.
 func see(seen func(int, int, string), key, value string) {
 	c, r := -1, -1
 	_, _ = fmt.Sscanf(key, "%d-%d", &c, &r)

@@ -19,7 +19,7 @@ const (
 	hours = 12
 
 	messageDelay = 20 * time.Second // at most, from the time of an event to its arrival
-	adDelay      = 2 * time.Second  // likewise of payments
+	adDelay      = 2 * time.Second  // like messageDelay, for payments
 
 	merchants = 30
 )
@@ -30,7 +30,7 @@ var (
 	tiers  = []string{"free", "silver", "gold"}
 )
 
-// event is a line and when it arrives.
+// event is a line and its arrival time.
 type event struct {
 	arrives time.Time
 	line    string
@@ -90,7 +90,7 @@ func (g generator) within(most time.Duration) time.Duration {
 	return time.Duration(g.Int64N(most.Milliseconds())) * time.Millisecond
 }
 
-// late returns when an event of a time arrives: one in five is late, by at most so much.
+// late returns the arrival time of an event: one in five is late, by at most the given duration.
 func (g generator) late(at time.Time, most time.Duration) time.Time {
 	if g.IntN(5) > 0 {
 		return at
@@ -168,7 +168,7 @@ func (g generator) payments(n int) (all []event) {
 	return all
 }
 
-// merchants returns rows: what a merchant is known for from a time on.
+// merchants returns rows: the properties of a merchant from a time on.
 func (g generator) merchants() (all []event) {
 	for merchant := range merchants {
 		for range g.IntN(5) {

@@ -1,5 +1,5 @@
-// Command generate writes what customers send to support as NDJSON to its standard
-// output, and the truth about it to a file that nobody else can read.
+// Command generate writes messages of customers to support as NDJSON to its standard output. It
+// writes the truth about them to a file that only its user can read.
 package main
 
 import (
@@ -61,7 +61,7 @@ func run() error {
 	return errors.Join(out.Flush(), writeTruth(*truth, g.Truth()))
 }
 
-// writeTruth writes a file that was not there before.
+// writeTruth creates a file. It fails if the file exists.
 func writeTruth(name string, list []support.Contact) error {
 	if name == "" {
 		return nil

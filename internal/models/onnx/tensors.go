@@ -230,7 +230,7 @@ func (p *plan) readScores(s *scratch, out *output, at span, t *Tensor, scores []
 	return nil
 }
 
-// pool writes the mean of n vectors, from one on.
+// pool writes the mean of n vectors, beginning at from.
 func pool(row []float32, t *Tensor, from, n int) {
 	for j := range row {
 		sum := 0.0
@@ -241,7 +241,7 @@ func pool(row []float32, t *Tensor, from, n int) {
 	}
 }
 
-// normalize makes a vector one of length 1; that of length 0 stays.
+// normalize scales a vector to length 1. It leaves a vector of length 0 unchanged.
 func normalize(row []float32) {
 	sum := 0.0
 	for _, value := range row {
@@ -276,13 +276,13 @@ func (p *plan) readState(s *stateful, at span, t *Tensor, scores []float32) erro
 	return nil
 }
 
-// readCarried keeps the last elements of rows for the rows after them.
+// readCarried keeps the last elements of rows for the next rows.
 func (p *plan) readCarried(f *feed, rows model.Rows, at span, scores []float32) {
 	for row := at.lo; row < at.hi; row++ {
 		kept := scores[row*p.scores+p.scores-p.state+f.at:][:f.Carry]
 		given := f.bytes(rows, row)
 		n := len(given) / f.element
-		if n < f.Carry { // some of what was carried is carried on
+		if n < f.Carry { // keeps some elements that were carried before
 			old := p.appendState(nil, rows, row, f.at, f.Carry)
 			given = append(old, given...)
 			n = len(given) / f.element

@@ -1,4 +1,4 @@
-// Package answers runs pipelines over events, with faults and without, and compares what they wrote.
+// Package answers runs pipelines over events, with faults and without, and compares their output.
 package answers
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/afterbay/afterbay/stream/streamtest"
 )
 
-// Runner is a pipeline that is ready to run: those of internal/pipeline are.
+// Runner is a pipeline that is ready to run, such as those of internal/pipeline.
 type Runner interface {
 	CreateTopics(ctx context.Context, log stream.Log) error
 	Run(ctx context.Context, log stream.Log) error
@@ -51,7 +51,7 @@ func (a Answer) partitions() []stream.Partition {
 	return list
 }
 
-// difference says where two answers differ first; "" where they do not.
+// difference returns the first difference of two answers, or "" if they are equal.
 func (a Answer) difference(b Answer) string {
 	for _, p := range a.partitions() {
 		for i := range min(len(a[p]), len(b[p])) {
@@ -74,9 +74,8 @@ func show(r *stream.Record) string {
 	return text
 }
 
-// RunAll appends events to log, runs the pipeline until it has committed all of
-// them, and returns what it wrote. The log must be a stream.Inspector, as every
-// engine's is.
+// RunAll appends events to log, runs the pipeline until it has committed all of them, and returns
+// its output. The log must be a stream.Inspector, as the log of every engine is.
 func RunAll(ctx context.Context, log stream.Log, r Runner, events []stream.Record) (Answer, error) {
 	return runAll(ctx, log, log, r, events)
 }
@@ -94,7 +93,7 @@ func runAll(ctx context.Context, log, faulty stream.Log, r Runner, events []stre
 	ended := make(chan error, 1)
 	go func() {
 		ended <- r.Run(running, faulty)
-		stop() // ends the waiting where the pipeline cannot run
+		stop() // ends the wait if the pipeline cannot run
 	}()
 	idle := r.WaitIdle(running, log)
 	stop()
@@ -107,7 +106,7 @@ func runAll(ctx context.Context, log, faulty stream.Log, r Runner, events []stre
 	return readAll(ctx, log, r.Outputs())
 }
 
-// inspected is a faulty log that can be asked as the one inside.
+// inspected is a faulty log that can be inspected like the log inside.
 type inspected struct {
 	stream.Log
 	stream.Inspector
@@ -158,13 +157,12 @@ func readRange(ctx context.Context, log stream.Log, p stream.Partition, first, n
 	return records, nil
 }
 
-// SameAnswer checks that a pipeline leaves the same answer whatever happens: it
-// runs over events without a fault, and then once for each seed with lost and
-// hidden commits, takeovers, rebalances and delays, in virtual time, and fails
-// where outputs differ. Functions in Go that read a clock, randomness or shared
-// state do not pass. newLog makes a log with a short rebalance timeout, and
-// newRunner a pipeline, of several members so that rebalances happen, whose
-// only input is events' topic.
+// SameAnswer checks that a pipeline writes the same answer despite faults. It runs the pipeline
+// over events without a fault. Then it runs it once per seed in virtual time, with lost and hidden
+// commits, takeovers, rebalances and delays. It fails if outputs differ. Functions in Go that read
+// a clock, randomness or shared state do not pass. newLog returns a log with a short rebalance
+// timeout. newRunner returns a pipeline with several members, so that rebalances happen. The topic
+// of events must be its only input.
 func SameAnswer(t *testing.T, newLog func() stream.Log, newRunner func() (Runner, error), events []stream.Record, seeds uint64) {
 	t.Helper()
 	var want Answer

@@ -1,5 +1,5 @@
-// Package contracttest holds tests to the documents of package contract: whatever
-// they see of a gateway is checked against them.
+// Package contracttest checks that all traffic of a gateway in tests conforms to the documents of
+// package contract.
 package contracttest
 
 import (
@@ -23,16 +23,17 @@ import (
 	"github.com/afterbay/afterbay/internal/gateway/contract"
 )
 
-// document is the OpenAPI document, whose frames have no fields but those that it
-// names: what a gateway sends beyond them would be said nowhere.
+// document is the OpenAPI document, with frames that allow no unnamed fields: a gateway must not
+// send undocumented fields.
 type document struct {
 	compiler *jsonschema.Compiler
 	paths    map[string]any
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	compiled map[string]*jsonschema.Schema
 }
 
-// file has a scheme: a name alone would be one of the working directory, which tests change.
+// file has a scheme, because a plain name would be relative to the working directory, which tests
+// change.
 const file = "test:///gateway-openapi.json"
 
 var parsed = sync.OnceValue(func() *document {
@@ -54,7 +55,7 @@ var parsed = sync.OnceValue(func() *document {
 	return &document{compiler: c, paths: whole["paths"].(map[string]any), compiled: map[string]*jsonschema.Schema{}}
 })
 
-// check holds JSON to a schema of the document, by its name.
+// check validates JSON against the named schema of the document.
 func (d *document) check(name string, data []byte) error {
 	d.mu.Lock()
 	s, err := d.compiled[name], error(nil)
@@ -77,13 +78,13 @@ func (d *document) check(name string, data []byte) error {
 	return nil
 }
 
-// Frames of clients, which a server does not send; all others are a server's.
+// Frames that clients send. A server sends all others.
 var ofClients = map[string]bool{"connect": true, "event": true, "cancel": true, "ack": true, "pong": true, "refresh": true}
 
-// Server returns what is wrong with a frame of a gateway.
+// Server returns the error of a frame of a gateway, or nil.
 func Server(data []byte) error { return checkFrame(data, false) }
 
-// Client returns what is wrong with a frame of a client.
+// Client returns the error of a frame of a client, or nil.
 func Client(data []byte) error { return checkFrame(data, true) }
 
 var errSide = errors.New("a frame that only the other side sends")
@@ -99,24 +100,23 @@ func checkFrame(data []byte, client bool) error {
 	return parsed().check(head.Type, data)
 }
 
-// tapMost bounds what a Tap keeps of each direction; what follows is not checked.
+// tapMost bounds the bytes that a Tap keeps per direction; later bytes are not checked.
 const tapMost = 4 << 20
 
-// Tap is a client's end of a connection to a gateway. What went over it is checked
-// when it is closed: answers of HTTP, frames of the gateway, those of the client
-// where it is one that should make no mistakes.
+// Tap is a client's end of a connection to a gateway. When it is closed, it checks the traffic:
+// HTTP responses, frames of the gateway, and the client's frames if the client must conform too.
 type Tap struct {
 	net.Conn
 	t      testing.TB
 	client bool
 
-	mu            sync.Mutex // guards what follows
+	mu            sync.Mutex // guards the fields below
 	written, read bytes.Buffer
 	checked       bool
 }
 
-// New returns conn with a tap; the caller calls Check at the end of its test, for
-// the connections that it left open.
+// New returns conn with a tap. The caller must call Check at the end of its test, for connections
+// that are still open.
 func New(t testing.TB, conn net.Conn, client bool) *Tap {
 	return &Tap{Conn: conn, t: t, client: client}
 }
@@ -149,8 +149,8 @@ func (t *Tap) Close() error {
 	return t.Conn.Close()
 }
 
-// Check fails the test where something went over the connection that the documents
-// do not have, and forgets it.
+// Check fails the test if the traffic does not conform to the documents, and then discards the
+// traffic.
 func (t *Tap) Check() {
 	t.t.Helper()
 	t.mu.Lock()
@@ -161,15 +161,14 @@ func (t *Tap) Check() {
 	t.written, t.read, t.checked = bytes.Buffer{}, bytes.Buffer{}, true
 }
 
-// Conversation returns what is wrong with the bytes of a connection, which may end
-// anywhere: those that a client wrote and read. With client its frames are checked
-// too.
+// Conversation returns the errors in the bytes that a client wrote and read on a connection. The
+// bytes may end anywhere. With client it checks the client's frames too.
 func Conversation(written, read []byte, client bool) (wrong []error) {
 	requests, answers := bufio.NewReader(bytes.NewReader(written)), bufio.NewReader(bytes.NewReader(read))
 	for {
 		request, err := http.ReadRequest(requests)
 		if err != nil {
-			return wrong // the rest is no HTTP, or not whole
+			return wrong // the rest is not HTTP, or incomplete
 		}
 		response, err := http.ReadResponse(answers, request)
 		if err != nil {
@@ -192,12 +191,12 @@ func Conversation(written, read []byte, client bool) (wrong []error) {
 	}
 }
 
-// answer checks an answer of HTTP; whole says that its body is all there.
+// answer checks an HTTP response; whole reports that its body is complete.
 func (d *document) answer(request *http.Request, response *http.Response, body []byte, whole bool) (wrong []error) {
 	path, _ := d.paths[request.URL.Path].(map[string]any)
 	operation, ok := path[strings.ToLower(request.Method)].(map[string]any)
 	if !ok || response.StatusCode == http.StatusNotFound {
-		return nil // preflights, and what is not the gateway's
+		return nil // preflights, and responses of other handlers
 	}
 	where := fmt.Sprintf("%s %s: %s", request.Method, request.URL.Path, response.Status)
 	described, ok := operation["responses"].(map[string]any)[strconv.Itoa(response.StatusCode)].(map[string]any)
@@ -270,8 +269,7 @@ func (d *document) body(media string, body []byte, whole, refused bool) (wrong [
 	return wrong
 }
 
-// messages checks the text messages of a WebSocket's bytes, up to the last whole
-// one.
+// messages checks the text messages of a WebSocket's bytes, up to the last complete one.
 func messages(r *bufio.Reader, check func([]byte) error) (wrong []error) {
 	var message []byte
 	for text := false; ; {

@@ -1,5 +1,5 @@
-// Package crashtest has tests kill processes: the test binary runs itself again as a
-// child that does one thing, and is killed meanwhile or kills itself.
+// Package crashtest lets tests kill processes. The test binary runs itself again as a child that
+// does one thing. The child is killed meanwhile or kills itself.
 //
 //	func TestMain(m *testing.M) {
 //		crashtest.Main(crashtest.Children{"deliver": runChild})
@@ -25,17 +25,17 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// variable of the environment says what a child does, and with which arguments.
+// variable is the environment variable with the name and the arguments of a child.
 const variable = "AFTERBAY_CRASH_TEST"
 
-const childMax = 3 * time.Minute // then it hangs
+const childMax = 3 * time.Minute // a child that takes longer hangs
 
-// Children are what a test binary does as a child, by name. Their context ends when
-// they have taken for too long.
+// Children are the functions that a test binary runs as a child, by name. Their context ends when
+// they take too long.
 type Children map[string]func(ctx context.Context, arguments string) error
 
-// Main runs the child that the process is to be, and ends with it: 0, or 1 after an
-// error. It returns where the process is none.
+// Main runs the child if the process is one, and exits with 0, or with 1 after an error. Otherwise
+// it returns.
 func Main(children Children) {
 	name, arguments, found := strings.Cut(os.Getenv(variable), " ")
 	if !found {
@@ -51,8 +51,8 @@ func Main(children Children) {
 	os.Exit(0)
 }
 
-// Killed runs a child and reports whether it was killed: by itself, or after so long,
-// where that is not 0. A child that fails fails the test.
+// Killed runs a child and reports whether it was killed: by itself, or after the given time unless
+// that is 0. If the child fails, the test fails.
 func Killed(t *testing.T, name string, after time.Duration, arguments ...any) bool {
 	t.Helper()
 	child := exec.Command(os.Args[0])
@@ -77,8 +77,8 @@ func Killed(t *testing.T, name string, after time.Duration, arguments ...any) bo
 	return false
 }
 
-// KillAt returns what kills the process, as kill -9 does, when it is called for the
-// stage for that many times; the stage "any" is each. One goroutine calls it at a time.
+// KillAt returns a function that kills the process, as kill -9 does, at its hit-th call for the
+// stage. The stage "any" matches every stage. The function is not safe for concurrent use.
 func KillAt(stage string, hit int) func(at string) {
 	return func(at string) {
 		if at != stage && stage != "any" {
@@ -91,16 +91,16 @@ func KillAt(stage string, hit int) func(at string) {
 	}
 }
 
-// Log is one that processes which are killed take up again.
+// Log is a log that a process can reopen after a kill.
 type Log interface {
 	stream.Log
 	stream.Inspector
 }
 
-// NoBrokers says that a log is of a folder.
+// NoBrokers selects a log in a folder.
 const NoBrokers = "none"
 
-// OpenLog opens the log of brokers, or of the folder where there are none.
+// OpenLog opens the log of the brokers, or of the folder if there are no brokers.
 func OpenLog(ctx context.Context, dir, brokers string) (Log, error) {
 	if brokers == NoBrokers {
 		return embedded.Open(dir, embedded.Options{})
@@ -108,7 +108,7 @@ func OpenLog(ctx context.Context, dir, brokers string) (Log, error) {
 	return kafka.Open(ctx, kafka.Options{Brokers: strings.Split(brokers, ","), Dir: dir, Stay: true})
 }
 
-// Left is how many records of a topic a group has not committed.
+// Left returns how many records of a topic a group has not committed.
 func Left(ctx context.Context, log Log, group string, topic stream.Topic) (left stream.Offset, err error) {
 	for i := range topic.Partitions {
 		p := stream.Partition{Topic: topic.Name, Index: i}

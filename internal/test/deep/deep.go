@@ -1,5 +1,5 @@
-// Package deep sums values with all that they point to, for tests that nothing of a value
-// changes.
+// Package deep sums values and everything that they point to. Tests use it to check that a value is
+// unchanged.
 package deep
 
 import (
@@ -12,9 +12,9 @@ import (
 
 var seed = maphash.MakeSeed()
 
-// Sum returns a number that is another one if anything in v changes, or in what v points to.
-// It is of this process. Values for which whole is true count by their address alone: they
-// change, or are large. whole may be nil.
+// Sum returns a checksum of v and everything that v points to. It is valid in this process only. If
+// whole returns true for a type, its values count by their address alone, because they change or
+// are large. whole may be nil.
 func Sum(v any, whole func(reflect.Type) bool) uint64 {
 	if whole == nil {
 		whole = func(reflect.Type) bool { return false }
@@ -30,11 +30,11 @@ type visit struct {
 }
 
 type summer struct {
-	seen  map[visit]uint64 // by the order in which they were met
+	seen  map[visit]uint64 // numbered in the order of the visits
 	whole func(reflect.Type) bool
 }
 
-// mix returns a number of several, in their order.
+// mix combines several numbers, in their order.
 func mix(list ...uint64) uint64 {
 	sum := uint64(14695981039346656037)
 	for _, n := range list {
@@ -81,7 +81,7 @@ func (s *summer) sum(v reflect.Value) uint64 {
 	}
 }
 
-// reference sums what refers to values, which may refer back to it.
+// reference sums references, which may be cyclic.
 func (s *summer) reference(v reflect.Value) uint64 {
 	kind := uint64(v.Kind())
 	if v.IsNil() {
@@ -124,8 +124,7 @@ func (s *summer) items(v reflect.Value) uint64 {
 	return mix(list...)
 }
 
-// entries sums a map in an order of its own: that of the sums of its keys. Keys that are
-// pointers count by their address.
+// entries sums a map in the order of its keys' sums. Keys that are pointers count by their address.
 func (s *summer) entries(v reflect.Value) uint64 {
 	type entry struct {
 		key   uint64

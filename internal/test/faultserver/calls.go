@@ -10,7 +10,7 @@ import (
 	"os"
 )
 
-// Fault is what happened to a call.
+// Fault is the fault of a call.
 type Fault string
 
 // The faults, and none.
@@ -26,20 +26,20 @@ const (
 	Poisoned Fault = "poisoned" // a row is refused
 )
 
-// Call is one call as the server noted it, before it answered.
+// Call is one call as the server recorded it, before it answered.
 type Call struct {
-	At     int64    `json:"at"` // microseconds of Unix
+	At     int64    `json:"at"` // Unix time in microseconds
 	Path   string   `json:"path"`
 	Name   string   `json:"name,omitempty"` // its Idempotency-Key
-	Rows   []string `json:"rows"`           // what each stands for: equal rows have the same
+	Rows   []string `json:"rows"`           // digest of each row: equal rows have equal digests
 	Fault  Fault    `json:"fault,omitempty"`
-	Paid   bool     `json:"paid,omitempty"`   // its effect took place
-	Repeat bool     `json:"repeat,omitempty"` // its name was paid for: it is not again
-	Flying int      `json:"flying"`           // calls under way, this one among them
+	Paid   bool     `json:"paid,omitempty"`   // the call took effect
+	Repeat bool     `json:"repeat,omitempty"` // its key was paid for before, so it is not paid again
+	Flying int      `json:"flying"`           // calls in flight, including this one
 }
 
-// ReadCalls returns the calls that servers noted in a file; none where it is not
-// there. What is behind the last whole line was cut off by a kill.
+// ReadCalls returns the calls that servers recorded in a file, or no calls if the file does not
+// exist. It ignores an incomplete last line, which a kill may leave.
 func ReadCalls(name string) ([]Call, error) {
 	file, err := os.Open(name)
 	if errors.Is(err, os.ErrNotExist) {
@@ -73,7 +73,7 @@ type Counts struct {
 	Rows     int // paid for
 	Distinct int // of those
 	Repeats  int
-	Flying   int // the most calls under way at a time
+	Flying   int // most calls in flight at a time
 	Faults   map[Fault]int
 	Names    map[string]int // calls that were paid for by their name
 }

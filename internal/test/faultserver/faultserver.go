@@ -1,12 +1,11 @@
-// Package faultserver is a model server that fails in the ways that servers
-// fail: it is slow, hangs, has bursts of errors, resets connections, ends
-// answers in their middle, answers something else, and is gone for a while. It
-// runs in a process of its own and notes every call in a file before it answers,
-// so that tests which kill pipelines can count what was paid for.
+// Package faultserver is a model server with the faults of real servers. It is slow, hangs, has
+// bursts of errors, resets connections, cuts answers off, answers wrongly, and is away for a while.
+// It runs in a separate process and records every call in a file before it answers. So tests that
+// kill pipelines can count the calls that were paid for.
 //
-// It speaks the Open Inference Protocol over HTTP with JSON, for any model, and
-// OpenAI's embeddings, moderations, chat completions and transcriptions (of sounds
-// that Say made); any other POST is a call about its whole body.
+// It speaks the Open Inference Protocol over HTTP with JSON, for any model. It also speaks OpenAI's
+// embeddings, moderations, chat completions and transcriptions (of sounds that Say made). Any other
+// POST is a call with its whole body as the row.
 package faultserver
 
 import (
@@ -26,11 +25,11 @@ import (
 	"time"
 )
 
-// Options say how a server fails. The zero value never does, and notes nothing.
+// Options say how a server fails. With the zero value it never fails, and records nothing.
 type Options struct {
-	Listen string // 127.0.0.1 and a free port where it is ""
-	File   string // that calls are noted in, behind those that it has
-	Seed   uint64 // another one chooses other calls
+	Listen string // "" means 127.0.0.1 and a free port
+	File   string // file that calls are appended to
+	Seed   uint64 // selects the calls that fail
 
 	// The shares of calls, 0 to 1 and together at most 1, that have a fault.
 	Slow  float64 // answered after SlowFor
@@ -38,12 +37,12 @@ type Options struct {
 	Fail  float64 // answered with 500, and not paid for
 	Reset float64 // paid for, and then the connection is reset
 	Half  float64 // paid for, and the answer ends in its middle
-	Wrong float64 // answered with something else: no JSON, nothing, a row too many, a score that is missing
+	Wrong float64 // answered wrongly: no JSON, nothing, an extra row, a missing score
 
-	SlowFor time.Duration // 50 ms where it is 0
-	Takes   time.Duration // of every call, before it is paid for
-	// Tries is how many calls of the same body may have a fault of these: 2 where
-	// it is 0. So who repeats calls gets an answer.
+	SlowFor time.Duration // 0 means 50 ms
+	Takes   time.Duration // duration of every call, before it is paid for
+	// Tries is how many calls with the same body may have one of these faults: 0 means 2. So a
+	// client that retries gets an answer.
 	Tries int
 
 	Burst Cycle // calls are answered with 500, and not paid for
@@ -51,37 +50,37 @@ type Options struct {
 
 	// Poison is a text: a call with a row that contains it is refused with 400.
 	Poison string
-	// Honour takes a call whose Idempotency-Key was paid for as that call: it is
+	// Honour makes the server honour idempotency keys: a call with a key that was paid for is
 	// answered and not paid for again.
 	Honour bool
 }
 
-// Cycle is a time that comes again: the last For of each Every, from the start of the server
-// on. The zero value never comes.
+// Cycle is a period that recurs: the last For of each Every, from the start of the server on. The
+// zero value never occurs.
 type Cycle struct {
 	Every, For time.Duration
 
-	// Met has the time begin with a call: the first that comes Every-For after the end of the
-	// one before, or after the start. A clock alone is missed by calls that come in bursts of
-	// their own. Between two such times, of any cycle, the server answers at least ten calls.
-	// So it does not keep a breaker open whose only calls are probes.
+	// Met starts the period with a call: the first one that arrives Every-For after the end of the
+	// previous period, or after the start. Calls in bursts could miss a period that starts by the
+	// clock. Between two such periods, of any cycle, the server answers at least ten calls. So it
+	// does not keep a breaker open that sends only probes.
 	Met bool
 }
 
-// cycle is one of a server.
+// cycle is the state of a Cycle.
 type cycle struct {
 	Cycle
-	start time.Time // of the server
-	ends  time.Time // of the newest time that began with a call, or the start
+	start time.Time // start of the server
+	ends  time.Time // end of the newest period that began with a call, or the start
 }
 
 func newCycle(c Cycle, start time.Time) cycle { return cycle{c, start, start} }
 
-// between is how many calls are answered between two times that begin with a call.
+// between is how many calls are answered between two periods that begin with a call.
 const between = 10
 
-// on reports whether a call that comes now falls into the time, which may begin with it.
-// answered counts the calls that were answered since such a time began.
+// on reports whether a call that arrives now is in the period, which may begin with it. answered
+// counts the calls answered since such a period began.
 func (c *cycle) on(now time.Time, answered *int) bool {
 	switch {
 	case c.Every == 0:
@@ -94,7 +93,7 @@ func (c *cycle) on(now time.Time, answered *int) bool {
 	return now.Before(c.ends)
 }
 
-// Validate returns what is wrong with the options, all of it.
+// Validate returns all errors of the options.
 func (o Options) Validate() error {
 	var list []error
 	sum := 0.0
@@ -140,11 +139,11 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// variable of the environment has the options of a process that is a server.
+// variable is the environment variable with the options of a server process.
 const variable = "AFTERBAY_FAULT_SERVER"
 
-// Main makes the process a server where Start started it, and does not return
-// then. It is the first line of TestMain.
+// Main runs the server if Start started the process, and then does not return. It must be the first
+// line of TestMain.
 func Main() {
 	text := os.Getenv(variable)
 	if text == "" {
@@ -157,7 +156,7 @@ func Main() {
 	os.Exit(0)
 }
 
-// serve serves until standard input ends, which it does with the test.
+// serve serves until standard input ends, which happens when the test ends.
 func serve(text string) error {
 	var o Options
 	if err := json.Unmarshal([]byte(text), &o); err != nil {
@@ -183,15 +182,15 @@ func serve(text string) error {
 	return s.Close()
 }
 
-// Process is a server in a process of its own.
+// Process is a server in a separate process.
 type Process struct {
 	URL     string // http://host:port
 	Options Options
 	end     func()
 }
 
-// Start starts a server in a process of the test's own binary, whose TestMain
-// begins with Main. It ends with t.
+// Start starts a server as a process of the test's own binary. TestMain must begin with Main. The
+// server ends with t.
 func Start(t testing.TB, o Options) *Process {
 	t.Helper()
 	p, err := start(o)

@@ -22,7 +22,7 @@ type Server struct {
 	options Options
 	file    *os.File // nil notes nothing
 
-	mutex       sync.Mutex      // guards what follows
+	mutex       sync.Mutex      // guards the fields below
 	tries       map[uint64]int  // by the hash of a body
 	names       map[string]bool // paid for
 	flying      int
@@ -32,7 +32,7 @@ type Server struct {
 
 var _ http.Handler = (*Server)(nil)
 
-// New returns a server, which knows the calls that its file has.
+// New returns a server that knows the calls in its file.
 func New(o Options) (*Server, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -164,8 +164,8 @@ func (s *Server) during(c *cycle) bool {
 	return c.on(time.Now(), &s.answered)
 }
 
-// fault chooses what happens to a call, which depends on its body, on how many
-// calls had the same one, and on the time where there are bursts.
+// fault chooses the fault of a call. It depends on the body, on the number of calls with the same
+// body, and on the time if there are bursts.
 func (s *Server) fault(body []byte) Fault {
 	if s.during(&s.burst) {
 		return Fail
@@ -203,7 +203,7 @@ func (s *Server) poisoned(rows [][]string) bool {
 	return false
 }
 
-// note writes a call down. It is one write, so that a kill cuts none in two.
+// note records a call. It is a single write, so that a kill cannot cut a record.
 func (s *Server) note(r *http.Request, rows [][]string, fault Fault, paid bool) {
 	c := Call{At: time.Now().UnixMicro(), Path: r.URL.Path, Name: r.Header.Get("Idempotency-Key"), Fault: fault, Paid: paid, Rows: []string{}}
 	for _, row := range rows {
@@ -226,7 +226,7 @@ func (s *Server) note(r *http.Request, rows [][]string, fault Fault, paid bool) 
 		_, err = s.file.Write(append(line, '\n'))
 	}
 	if err != nil {
-		panic(err) // who is not noted is not answered
+		panic(err) // a call that is not recorded gets no answer
 	}
 }
 

@@ -85,10 +85,9 @@ const (
 	soundRate = 44_100  // bytes of a second
 )
 
-// Say returns a sound that the server hears as the words of a text, in their order: a
-// WAV file of 22,050 samples of 16 bits a second, of which each part has words of its
-// own. Between them it has the samples of voice, again and again, or silence where
-// there are none. Words are at most 64 bytes long.
+// Say returns a sound that the server hears as the words of a text, in order. It is a WAV file of
+// 22,050 samples of 16 bits per second, and each part encodes its own words. Between words it
+// repeats the samples of voice, or has silence if voice is empty. A word has at most 64 bytes.
 func Say(text string, voice []byte) []byte {
 	sound := make([]byte, soundHead)
 	for word := range strings.FieldsSeq(text) {
@@ -108,7 +107,7 @@ func Say(text string, voice []byte) []byte {
 	return sound
 }
 
-// heard returns the words of a sound that Say made, or of what is left of it.
+// heard returns the words of a sound that Say made. The sound may be cut.
 func heard(sound string) string {
 	var words []string
 	for at := soundHead; at < len(sound); at += wordBytes {

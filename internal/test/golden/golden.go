@@ -1,4 +1,4 @@
-// Package golden compares texts with golden files, which tests write where -update says so.
+// Package golden compares texts with golden files. With -update, tests write the files.
 package golden
 
 import (
@@ -9,10 +9,10 @@ import (
 	"testing"
 )
 
-// Update says that golden files are written.
+// Update reports that golden files are written.
 var Update = flag.Bool("update", false, "write the golden files")
 
-// Check compares text with a golden file, or writes it where Update says so.
+// Check compares text with a golden file, or writes the file if Update is set.
 func Check(t *testing.T, path, text string) {
 	t.Helper()
 	if *Update {

@@ -29,7 +29,7 @@ type Broker struct {
 	// SCRAM-SHA-512; OAUTHBEARER takes unsigned tokens.
 	SASL   string
 	TLS    string // SASL over TLS: Cluster.CertificateFile
-	Mutual string // TLS, for who has Cluster.ClientFiles, and may do everything
+	Mutual string // TLS with client certificates (Cluster.ClientFiles): the client may do everything
 
 	Behind []string // where Options.Proxies hand connections on to, one each
 

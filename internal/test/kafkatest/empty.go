@@ -17,8 +17,8 @@ const (
 	again    = 10 * time.Millisecond
 )
 
-// Empty removes all topics and groups, so that a test finds what it would on a
-// cluster of its own. The members of groups have to be gone, or about to go.
+// Empty removes all topics and groups, so that a test starts as on a new cluster. The members of
+// groups must have left, or be about to leave.
 func (c *Cluster) Empty(t testing.TB) {
 	t.Helper()
 	client, err := kgo.NewClient(kgo.SeedBrokers(c.Addresses()...), kgo.MetadataMinAge(again)) // else it remembers topics for 5 s

@@ -4,6 +4,6 @@ package kafkatest
 
 import "syscall"
 
-// endWithParent leaves a broker behind where a test process is killed: only
-// Linux has a way to see to it.
+// endWithParent does nothing: if a test process is killed, its broker keeps running. Only Linux can
+// prevent that.
 func endWithParent() *syscall.SysProcAttr { return nil }

@@ -198,8 +198,8 @@ func start(ctx context.Context, options Options) (_ *Cluster, err error) {
 	return c, nil
 }
 
-// behind returns the settings of a broker that listens for proxies too, each at a
-// port of its own. Who comes by one is told its address as the broker's.
+// behind returns the settings of a broker that also listens for proxies, one port each. A client
+// that connects by a proxy gets the proxy's address as the broker's.
 func behind(base int, proxies []string) []string {
 	if len(proxies) == 0 {
 		return nil
@@ -215,7 +215,7 @@ func behind(base int, proxies []string) []string {
 	return []string{"listeners=" + listeners, "advertised.listeners=" + advertised, "listener.security.protocol.map=" + protocols}
 }
 
-// close ends the brokers the quick way: nobody needs their data any more.
+// close kills the brokers, because their data is no longer needed.
 func (c *Cluster) close() error {
 	var errs []error
 	for _, b := range c.Brokers {
@@ -250,9 +250,9 @@ const (
 	portClaim   = 9  // of the first broker's ten: no broker uses it
 )
 
-// claimPorts returns the first port of a cluster. They lie below those that
-// systems hand out to connections, so that a broker which is down finds its
-// port free when it comes back. Who listens on the claim has the others.
+// claimPorts returns the first port of a cluster. The ports are below those that systems assign to
+// connections, so a broker finds its port free when it restarts. The process that listens on the
+// claim owns the others.
 func claimPorts(brokers int) (base int, claim net.Listener, err error) {
 	listen := func(port int) (net.Listener, error) {
 		return net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port))

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// Listener takes connections that it is given.
+// Listener accepts connections that Give passes to it.
 type Listener struct {
 	conns  chan net.Conn
 	closed chan struct{}
@@ -20,8 +20,8 @@ func Listen() *Listener {
 	return &Listener{conns: make(chan net.Conn), closed: make(chan struct{})}
 }
 
-// Give has conn accepted, and waits for it. Where the listener is closed it closes conn
-// and returns net.ErrClosed.
+// Give passes conn to Accept, and blocks until it is accepted. If the listener is closed, Give
+// closes conn and returns net.ErrClosed.
 func (l *Listener) Give(conn net.Conn) error {
 	select {
 	case l.conns <- conn:

@@ -1,5 +1,5 @@
-// Package mutants breaks code in one place at a time, and sees that tests turn red. A
-// mutation is kept as text, so that it can be made again:
+// Package mutants breaks code in one place at a time, and checks that tests fail. A mutation is
+// kept as text, so that it can be repeated:
 //
 //	== a frontier that is equal is not enough
 //	internal/state/order/merger.go
@@ -7,8 +7,8 @@
 //	+	return k, v, k.Before(frontier)
 //	? ./internal/state/order
 //
-// The lines with - are found once in the file, and those with + stand in their place. The
-// lines with ? are arguments of go test; without one it tests the package of the file.
+// The lines with - must occur exactly once in the file; those with + replace them. The lines with ?
+// are arguments of go test; without such lines it tests the package of the file.
 package mutants
 
 import (
@@ -40,16 +40,16 @@ type Mutant struct {
 	Tests      []string // arguments of go test, in lines
 }
 
-// A mutation that hangs is red: its tests may take hangFactor times as long as without it, and
-// hangTime more. Without a mutation they may take soundTime.
+// The tests of a mutation may take hangFactor times as long as without it, and hangTime more. A test
+// that hangs counts as failed. Tests without a mutation may take soundTime.
 const (
 	hangFactor = 2
 	hangTime   = 30 * time.Second
 	soundTime  = 15 * time.Minute
 )
 
-// Check sees that each mutation in a file has its place in the code. With -mutants.run it
-// also sees that tests are red with each of them, and logs which. Root is the path of the
+// Check checks that the lines of each mutation in a file occur in the code. With -mutants.run it
+// also checks that tests fail for each of them, and logs the tests. root is the path of the
 // repository.
 func Check(t *testing.T, root, file string) {
 	t.Helper()
@@ -77,7 +77,7 @@ func Check(t *testing.T, root, file string) {
 		case !*run || !chosen.MatchString(m.Name):
 		default:
 			tests := fmt.Sprint(m.tests())
-			if sound[tests] == 0 { // red tests would see each mutation
+			if sound[tests] == 0 { // tests that fail anyway would detect every mutation
 				start := time.Now()
 				if first, err := m.test(t.Context(), root, t.TempDir(), "", soundTime); !errors.Is(err, errUnseen) {
 					t.Fatalf("%s: red without a mutation: %s, %v", tests, first, err)
@@ -98,7 +98,7 @@ func Check(t *testing.T, root, file string) {
 	}
 }
 
-// Parse reads mutations.
+// Parse parses mutations.
 func Parse(text string) (list []Mutant, err error) {
 	for i, line := range strings.Split(text, "\n") {
 		name, begins := strings.CutPrefix(line, "== ")
@@ -159,8 +159,8 @@ func (m *Mutant) tests() []string {
 	return m.Tests
 }
 
-// test returns the first tests that are red with the mutation, or with the file as it is if
-// mutated is "". It is an error if none is. Each line of tests may take so long.
+// test returns the first tests that fail with the mutation, or with the original file if mutated is
+// "". It is an error if no test fails. timeout bounds each line of tests.
 func (m *Mutant) test(ctx context.Context, root, dir, mutated string, timeout time.Duration) (first string, err error) {
 	if mutated == "" {
 		text, err := os.ReadFile(filepath.Join(root, m.File))
@@ -175,7 +175,7 @@ func (m *Mutant) test(ctx context.Context, root, dir, mutated string, timeout ti
 		return "", err
 	}
 	tests := m.tests()
-	ctx, cancel := context.WithTimeout(ctx, time.Duration(len(tests))*timeout+10*time.Minute) // with the build
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(len(tests))*timeout+10*time.Minute) // includes the build
 	defer cancel()
 	for _, arguments := range tests {
 		command := exec.CommandContext(ctx, "go", slices.Concat([]string{"test", "-vet=off", "-failfast", "-count=1", "-timeout=" + timeout.String(), "-overlay=" + overlay}, strings.Fields(arguments))...)

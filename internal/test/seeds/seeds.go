@@ -1,4 +1,4 @@
-// Package seeds runs random tests, for tests only.
+// Package seeds runs random tests.
 package seeds
 
 import (
@@ -13,11 +13,11 @@ var (
 	times = flag.Int64("seeds", 1, "how many times as many seeds random tests have, for long proofs")
 )
 
-// Times returns how many seeds a test has, of which it usually has n.
+// Times returns how many seeds a test runs; n is its usual number.
 func Times(n int64) int64 { return n * *times }
 
-// Run runs test with each of the seeds 1 to Times(n), or with that of the flag -seed, until
-// it fails, and reports whether all of the seeds were run.
+// Run runs test with each of the seeds 1 to Times(n), or with the seed of the flag -seed, until it
+// fails. It reports whether it ran all seeds.
 func Run(t *testing.T, n int64, test func(t *testing.T, random *rand.Rand)) (all bool) {
 	t.Helper()
 	first, last := int64(1), Times(n)

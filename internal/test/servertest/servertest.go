@@ -133,7 +133,7 @@ func (s *Shared) Run(m interface{ Run() int }) int {
 	return code
 }
 
-// newPostgres makes a server with its data in dir, which is to be started.
+// newPostgres creates a server with its data in dir. It does not start it.
 func newPostgres(folder, dir, port string) (*Server, error) {
 	secret, data := filepath.Join(dir, "password"), filepath.Join(dir, "data")
 	if err := os.WriteFile(secret, []byte(Password), 0o600); err != nil {
@@ -155,8 +155,8 @@ func newPostgres(folder, dir, port string) (*Server, error) {
 	return s, nil
 }
 
-// Named returns what a variable of the environment says. Without it the test is skipped, or
-// fails where all tests are wanted; without says what the variable then names.
+// Named returns the value of an environment variable. Without it the test is skipped, or fails if
+// all tests are required; without describes the variable.
 func Named(t testing.TB, variable, without string) string {
 	t.Helper()
 	value := os.Getenv(variable)
@@ -175,11 +175,10 @@ var claims struct {
 	list []net.Listener
 }
 
-// FreePorts returns ports that are this process's, for servers that are told theirs, as
-// is the port after each. They lie below those that systems hand out to connections, so
-// that none is taken before its server starts or while it is down, and above those of
-// kafkatest. The process listens on a third port, which claims both among tests of other
-// processes.
+// FreePorts returns ports for servers that need fixed ports; the port after each is reserved too.
+// The ports are below those that systems assign to connections, so no other program takes them
+// while a server is down. They are above those of kafkatest. The process listens on a third port,
+// which claims both among tests of other processes.
 func FreePorts(t testing.TB, n int) (ports []int) {
 	t.Helper()
 	for tries := 0; len(ports) < n; tries++ {

@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// asUser has a program run in a group of its own and, since PostgreSQL refuses
-// root, as somebody else where the tests run as root.
+// asUser runs a program in its own process group. If the tests run as root, it runs as another
+// user, because PostgreSQL refuses root.
 func asUser(command *exec.Cmd) *exec.Cmd {
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	if os.Geteuid() == 0 {

@@ -1,4 +1,5 @@
-// Package slots has what tests of formats share: fields with slots, encoders of them, and what slots hold.
+// Package slots has helpers for tests of formats: fields with slots, encoders of them, and the
+// content of slots.
 package slots
 
 import (
@@ -11,7 +12,7 @@ import (
 	"github.com/afterbay/afterbay/internal/event/value"
 )
 
-// Of returns fields that are written as `name type`, and the schema that has their slots.
+// Of returns fields given as `name type`, and the schema with their slots.
 func Of(t testing.TB, fields ...string) ([]decode.Field, *value.Schema) {
 	t.Helper()
 	var names value.Schema
@@ -31,7 +32,7 @@ func Of(t testing.TB, fields ...string) ([]decode.Field, *value.Schema) {
 	return list, &names
 }
 
-// Show returns what a slot of a row holds, for people.
+// Show returns the content of a slot of a row, for people.
 func Show(row *value.Row, slot value.Slot) string {
 	switch {
 	case !row.Has(slot):
@@ -48,8 +49,8 @@ func Show(row *value.Row, slot value.Slot) string {
 	return fmt.Sprintf("%q", row.Text(slot))
 }
 
-// Encoder returns an encoder of fields that are written as `name type`, and a row with the values of
-// an event of JSON. A name with dots is a path. The error is that of the format.
+// Encoder returns an encoder of fields given as `name type`, and a row with the values of a JSON
+// event. A name with dots is a path. The error is that of the format.
 func Encoder(t testing.TB, format encode.Format, event string, fields ...string) (encode.Encoder, *value.Row, error) {
 	t.Helper()
 	read, names := Of(t, fields...)
