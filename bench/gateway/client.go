@@ -18,21 +18,20 @@ import (
 	"github.com/afterbay/afterbay/internal/gateway/wire"
 )
 
-// client is a connection after the other of one that sends events. What it does is
-// little, so that it takes little of the machine from what it measures: it looks
-// for the fields that it needs, by bytes.
+// client is a client that sends events, over one connection after another. It parses only the
+// fields that it needs, so that it takes little of the processor from the server.
 type client struct {
 	fleet  *fleet
 	tenant string
 	name   string
 	token  string
 
-	seq uint64 // of the newest result; of the goroutine that reads
+	seq uint64 // of the newest result; owned by the goroutine that reads
 
 	mu     sync.Mutex
 	conn   net.Conn     // nil between connections
 	open   map[int]bool // events without a result, and whether they were sent
-	cursor string       // where the next connection goes on
+	cursor string       // where the next connection resumes
 }
 
 const (
@@ -58,8 +57,8 @@ func (c *client) run(ctx context.Context) {
 	}
 }
 
-// converse has one connection, and returns when the next one is to be made where
-// the server said so, and whether this one was made.
+// converse uses one connection. It returns the delay until the next one, if the server named one,
+// and whether the connection succeeded.
 func (c *client) converse(ctx context.Context) (wait time.Duration, connected bool) {
 	c.fleet.dialed(c)
 	conn, err := (&net.Dialer{Timeout: 10 * time.Second}).DialContext(ctx, "tcp", c.fleet.address)
@@ -117,8 +116,8 @@ func requestOf(token string) string {
 		"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Protocol: " + wire.Protocol + "\r\nAuthorization: Bearer " + token + "\r\n\r\n"
 }
 
-// begin has events sent over conn: first those that were not, and where clients
-// send again those without a result too.
+// begin sends events over conn: first the unsent ones, and, for clients that resend, those without
+// a result too.
 func (c *client) begin(conn net.Conn) {
 	c.fleet.connected()
 	c.mu.Lock()
@@ -139,7 +138,7 @@ func (c *client) submit(i int) {
 	c.write(i)
 }
 
-// write sends an event where there is a connection. Its caller holds mu.
+// write sends an event if there is a connection. Its caller must hold mu.
 func (c *client) write(i int) {
 	if c.conn == nil {
 		return
@@ -147,11 +146,11 @@ func (c *client) write(i int) {
 	c.open[i] = true
 	_ = c.conn.SetWriteDeadline(time.Now().Add(writeTimeout))
 	if _, err := c.conn.Write(frame(c.fleet.event(c, i))); err != nil {
-		_ = c.conn.Close() // its reader sees that
+		_ = c.conn.Close() // its reader notices the error
 	}
 }
 
-// cut ends the connection as a network does.
+// cut breaks the connection like a network failure.
 func (c *client) cut() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -160,8 +159,8 @@ func (c *client) cut() {
 	}
 }
 
-// read takes messages until the connection ends, and returns when the server wants
-// the next one.
+// read reads messages until the connection ends. It returns the delay until the next connection, if
+// the server named one.
 func (c *client) read(conn net.Conn, r *bufio.Reader) (wait time.Duration) {
 	var buffer []byte
 	for {
@@ -227,7 +226,7 @@ func (c *client) pong() {
 	}
 }
 
-// again sends an event that was not taken once more, when it may be.
+// again resends a rejected event when the server allows it.
 func (c *client) again(message []byte) {
 	i := number(field(message, `"eventId":"`))
 	c.fleet.pushBack()
@@ -296,14 +295,14 @@ func next(r *bufio.Reader, buffer []byte) (opcode byte, payload []byte, err erro
 	return opcode, payload, err
 }
 
-// field returns the text behind a name, up to the next quote.
+// field returns the text after a name, up to the next quote.
 func field(message []byte, name string) []byte {
 	_, rest, _ := bytes.Cut(message, []byte(name))
 	text, _, _ := bytes.Cut(rest, []byte(`"`))
 	return text
 }
 
-// digits returns those behind a name.
+// digits returns the digits after a name.
 func digits(message []byte, name string) []byte {
 	_, rest, _ := bytes.Cut(message, []byte(name))
 	n := 0
@@ -313,7 +312,7 @@ func digits(message []byte, name string) []byte {
 	return rest[:n]
 }
 
-// number returns which event of a run an id is of.
+// number returns the number of the event in its run, from its id.
 func number(id []byte) int {
 	n, err := strconv.Atoi(string(id[bytes.LastIndexByte(id, '.')+1:]))
 	if err != nil {

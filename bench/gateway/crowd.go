@@ -19,8 +19,8 @@ const (
 	floodTimes   = 100 // the rate of each other tenant
 )
 
-// flood has a tenant send a hundred times what each other one does, and take no
-// notice of being pushed back. Tenants are bounded to ten times what one needs.
+// flood runs a tenant that sends a hundred times the rate of each other tenant and ignores
+// backpressure. Tenants are limited to ten times what one needs.
 func flood(ctx context.Context, b *bench) error {
 	each := max(1, b.rate/5/tenants)
 	limits := fmt.Sprintf("pending: 200, tenant: {connections: 20000, rate: %d, burst: %d}", 10*each+b.clients, 10*each+b.clients)
@@ -80,8 +80,8 @@ const (
 	behindRate    = 3000 // events a second, of 1 KB
 )
 
-// stalledReaders has connections stand still, each behind by more than the network
-// holds for it, while others get results.
+// stalledReaders keeps connections that do not read, each with more pending results than the
+// network buffers, while others get results.
 func stalledReaders(ctx context.Context, b *bench) error {
 	ours, err := b.startOurs(settings{pipeline: decidePipeline, limits: "pending: 10000, tenant: {connections: 20000, rate: 1000000, burst: 1000000}"})
 	if err != nil {
@@ -135,7 +135,7 @@ func stalledReaders(ctx context.Context, b *bench) error {
 	return nil
 }
 
-// stall opens connections of clients that are far behind, and reads none of them.
+// stall opens connections of clients that are far behind, and reads from none of them.
 func (b *bench) stall(ctx context.Context, slow *fleet) (conns []net.Conn, err error) {
 	connect, err := wire.Encode(&wire.Connect{Resume: &wire.Resume{From: wire.FromEarliest}})
 	if err != nil {
@@ -158,7 +158,7 @@ func (b *bench) stall(ctx context.Context, slow *fleet) (conns []net.Conn, err e
 	return conns, nil
 }
 
-// ask asks for the protocol and reads the answer, and nothing behind it.
+// ask requests the protocol and reads the response, and nothing after it.
 func ask(conn net.Conn, token string) error {
 	if _, err := io.WriteString(conn, requestOf(token)); err != nil {
 		return err

@@ -7,10 +7,9 @@ import (
 	"time"
 )
 
-// drain ends the process by SIGTERM while clients send events, and starts it again
-// when it has ended. What is spread is when clients come back for the first time:
-// that is the load of the gateway which takes them, and here nobody answers until
-// the process is back.
+// drain ends the process by SIGTERM while clients send events, and restarts it. It measures how the
+// first reconnections of clients spread over time, because they load the gateway that takes over.
+// Here no gateway answers until the process is back.
 func drain(ctx context.Context, b *bench) error {
 	ours, err := b.startOurs(settings{pipeline: decidePipeline, drain: b.window})
 	if err != nil {
@@ -58,8 +57,7 @@ func drain(ctx context.Context, b *bench) error {
 	return f.sound()
 }
 
-// spread returns the most of the times that fall into a second, against the mean
-// over the window.
+// spread returns the most times within one second, relative to the mean over the window.
 func spread(times []time.Time, window time.Duration) float64 {
 	if len(times) == 0 {
 		return 0

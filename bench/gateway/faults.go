@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// scorePipeline asks the worker in batches. What fails by the worker's fault is
-// queued and asked for again.
+// scorePipeline calls the worker in batches. Events whose call failed by the worker's fault are
+// queued and retried.
 const scorePipeline = `pipeline: chat
 input:
   topic: messages
@@ -36,16 +36,16 @@ outputs: [score]
 remote: {endpoint: "http://%s/score", api: http, mapping: {rows: instances, results: predictions, send: {text: text}}}
 `
 
-// design is one of those that are compared.
+// design is one of the compared designs.
 type design struct {
 	name           string
 	start          func(worker string) (*process, error)
 	resumes, again bool
-	patience       time.Duration // until a result that has not come will not
+	patience       time.Duration // after it a missing result counts as lost
 }
 
-// designs returns those that are compared; ours is the last. A naive one has given
-// up, or lost, what has no result after naivePatience.
+// designs returns the compared designs; ours is the last. A naive design has given up or lost an
+// event without a result after naivePatience.
 func (b *bench) designs() []design {
 	naive := func(worker string) (*process, error) {
 		return b.startServer(naiveServer, []string{workerEnv + "=" + worker})
@@ -61,9 +61,9 @@ func (b *bench) designs() []design {
 
 const naivePatience = 15 * time.Second
 
-// faults runs each design beside a worker of its own whose calls fail or hang. The
-// worker is killed and away for 2 s, the process that clients connect to is killed
-// and started again, and connections are cut all the time.
+// faults runs each design with its own worker, and some of the worker's calls fail or hang. The
+// worker is killed and away for 2 s. The process that clients connect to is killed and restarted,
+// and connections are cut all the time.
 func faults(ctx context.Context, b *bench) error {
 	curves := map[string][]float64{}
 	var names []string
@@ -120,7 +120,7 @@ func (b *bench) suffer(ctx context.Context, d design) ([]float64, error) {
 	return f.latencies(0), nil
 }
 
-// suffered prints what a design made of the faults.
+// suffered prints how a design handled the faults.
 func (b *bench) suffered(d design, f *fleet, did load) {
 	c := f.counted()
 	lost, accepted := f.lost()
@@ -147,11 +147,11 @@ func (b *bench) suffered(d design, f *fleet, did load) {
 
 const (
 	workerAway = 2 * time.Second
-	cutsEach   = 100 * time.Millisecond // a connection is cut
+	cutsEach   = 100 * time.Millisecond // interval between cuts of a connection
 )
 
-// disturb cuts connections all the time, kills the worker after a third, and what
-// clients connect to after two thirds.
+// disturb cuts connections all the time. It kills the worker after a third of the time, and the
+// process that clients connect to after two thirds.
 func (b *bench) disturb(ctx context.Context, f *fleet, worker, serves *process, did *load) error {
 	ctx, stop := context.WithCancel(ctx)
 	var group sync.WaitGroup
@@ -161,7 +161,7 @@ func (b *bench) disturb(ctx context.Context, f *fleet, worker, serves *process, 
 	for _, step := range []func() error{
 		func() error {
 			l, err := loadOf(ctx, worker)
-			did.add(l) // what it has done is lost with it
+			did.add(l) // the restarted worker has lost its counts
 			worker.kill()
 			fmt.Fprintf(os.Stderr, "faults: %s: the worker is killed\n", f.run)
 			return err
@@ -204,7 +204,7 @@ func cuts(ctx context.Context, f *fleet, seed uint64) {
 	}
 }
 
-// loadOf asks a worker what it did.
+// loadOf requests the counts of a worker.
 func loadOf(ctx context.Context, worker *process) (l load, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+worker.address+"/load", nil)
 	if err != nil {

@@ -13,22 +13,21 @@ import (
 	"github.com/afterbay/afterbay/internal/gateway/wire"
 )
 
-// fleet is the clients of a run, which send events by a schedule. A latency counts
-// from when an event was due: what holds up the schedule, or finds a client without
-// a connection, is part of it.
+// fleet is the clients of a run, which send events by a schedule. A latency counts from the time
+// when an event was due. So it includes delays of the schedule and waits for a connection.
 type fleet struct {
 	run     string // first part of the ids of its events
 	address string
-	resumes bool // clients speak afterbay.v1: they have a cursor, and results a seq
-	again   bool // they send events without a result again over the next connection
-	rude    bool // they take no notice of being pushed back
+	resumes bool // clients speak afterbay.v1: they have a cursor, and results have a seq
+	again   bool // they resend events without a result over the next connection
+	rude    bool // they ignore backpressure
 	text    string
 	clients []*client
 
 	stop  context.CancelFunc
 	group sync.WaitGroup
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	start    time.Time  // when event 0 was due
 	every    time.Duration
 	took     []time.Duration // of each event; 0 where it has no result
@@ -37,13 +36,13 @@ type fleet struct {
 	dials    map[*client]time.Time // when each came back first, where that is asked
 }
 
-// counts are what a fleet saw.
+// counts are the counts of a fleet.
 type counts struct {
 	connected, refused, left  int // connections
 	ok, failed                int // events by the status of their first result
 	repeats, holes, pushed    int
 	strange                   int
-	odd                       string // the first strange message or refusal
+	odd                       string // the first unexpected message or refusal
 	acceptedEvents, published int
 }
 
@@ -61,7 +60,7 @@ func (b *bench) newFleet(run string, of *process, n, tenants int, resumes bool) 
 
 const connectAtOnce = 100
 
-// connect connects all clients, and returns when they are.
+// connect connects all clients, and returns when all are connected.
 func (f *fleet) connect(ctx context.Context) error {
 	ctx, f.stop = context.WithCancel(ctx)
 	for i, c := range f.clients {
@@ -127,8 +126,8 @@ func (f *fleet) publish(ctx context.Context, rate int, length time.Duration) err
 	return nil
 }
 
-// answered waits until all events have a result, for so long at most. Those that
-// have none are the caller's to count.
+// answered waits until all events have a result, for at most the given time. The caller must count
+// events without a result.
 func (f *fleet) answered(ctx context.Context, most time.Duration) error {
 	err := f.wait(ctx, most, func(c *counts) bool { return c.ok+c.failed >= c.published })
 	if ctx.Err() != nil {
@@ -137,9 +136,8 @@ func (f *fleet) answered(ctx context.Context, most time.Duration) error {
 	return nil
 }
 
-// event returns the message of an event. Its user is the key that it has in the log,
-// so that the pipeline reads it where it is. No text comes twice: answers that a journal
-// keeps would be given again.
+// event returns the message of an event. Its user is its key in the log, so that the pipeline does
+// not repartition it. Each text is unique: a journal that keeps answers would repeat them.
 func (f *fleet) event(c *client, i int) []byte {
 	return fmt.Appendf(nil, `{"type":"event","eventId":"%s.%d","payload":{"user":%q,"text":"%s, number %d"}}`, f.run, i, wire.Key(c.tenant, c.name), f.text, i)
 }
@@ -205,7 +203,7 @@ func (f *fleet) dialed(c *client) {
 	}
 }
 
-// countDials asks when each client comes back first.
+// countDials records when each client reconnects first.
 func (f *fleet) countDials() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -240,8 +238,8 @@ func (f *fleet) lost() (events, accepted int) {
 	return events, accepted
 }
 
-// latencies returns those of the events but for a first part, in ms and sorted. An
-// event without a result is late for ever.
+// latencies returns the latencies of the events except a first part, in ms and sorted. An event
+// without a result has an infinite latency.
 func (f *fleet) latencies(without float64) []float64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -257,7 +255,7 @@ func (f *fleet) latencies(without float64) []float64 {
 	return list
 }
 
-// sound returns what went wrong that must not for a design that loses nothing.
+// sound returns an error that a design without losses must not have, or nil.
 func (f *fleet) sound() error {
 	c := f.counted()
 	lost, accepted := f.lost()

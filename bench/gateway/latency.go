@@ -14,8 +14,8 @@ var quantiles = [...]struct {
 	at   float64
 }{{"p50", 0.5}, {"p99", 0.99}, {"p999", 0.999}}
 
-// latency has clients send events to a bare echo and to ours by turns. The echo is
-// what the machine, the library and the generator take.
+// latency lets clients send events to a bare echo and to ours, alternately. The echo measures the
+// cost of the machine, the library and the generator.
 func latency(ctx context.Context, b *bench) error {
 	bare, err := b.startServer(echoServer, nil)
 	if err != nil {

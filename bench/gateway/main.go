@@ -1,7 +1,7 @@
-// Command gateway loads the gateway of `afterbay run --gateway` beside a bare echo
-// of the same WebSocket library, and beside the design that it replaces: sockets
-// straight to workers. README.md says what is measured. It prints one
-// `name value unit` line a figure, and fails where one is beyond what is promised.
+// Command gateway loads the gateway of `afterbay run --gateway`. It compares it with a bare echo of
+// the same WebSocket library, and with the design that it replaces: sockets straight to workers.
+// README.md describes the measurements. It prints one `name value unit` line per figure, and fails
+// if a figure exceeds its promised limit.
 package main
 
 import (
@@ -30,15 +30,15 @@ type options struct {
 	length   time.Duration
 	rounds   int
 
-	drained int           // connections that are sent away
-	window  time.Duration // over which they are
+	drained int           // connections that are drained
+	window  time.Duration // time of the drain
 	stalled int           // connections that are not read
-	behind  int           // results of 1 KB that each of them has not got
+	behind  int           // pending results of 1 KB of each stalled connection
 	faulty  time.Duration // under faults, for each design
-	strict  bool          // figures are held to what is promised
+	strict  bool          // figures must meet the promised limits
 }
 
-// full is what `make prove` shows.
+// full returns the options of `make prove`.
 func full() options {
 	return options{
 		afterbay: "bin/afterbay", seed: 1, clients: 1000, rate: 5000, length: 10 * time.Second, rounds: 5,
@@ -74,7 +74,7 @@ func fail(err error) {
 	}
 }
 
-// measure does what the flags say.
+// measure runs the measurements that the flags select.
 func measure(ctx context.Context) error {
 	o, only := full(), ""
 	flag.StringVar(&o.afterbay, "afterbay", o.afterbay, "the program")
@@ -120,7 +120,7 @@ type bench struct {
 	options
 	temporary string
 	runs      int   // of processes, each with a folder
-	missed    error // figures that are beyond what is promised
+	missed    error // figures that exceed their promised limit
 }
 
 func newBench(o options) (*bench, error) {
@@ -138,7 +138,7 @@ func newBench(o options) (*bench, error) {
 
 func (b *bench) end() {
 	if b.temporary != "" {
-		_ = os.RemoveAll(b.temporary) // nobody needs it
+		_ = os.RemoveAll(b.temporary) // the folder is no longer needed
 	}
 }
 
@@ -147,7 +147,7 @@ func (b *bench) figure(name string, value float64, unit string) {
 	fmt.Printf("gateway_load.%s %.4g %s\n", name, value, unit)
 }
 
-// held prints a line of a figure that is at most so much.
+// held prints a figure with an upper limit.
 func (b *bench) held(name string, value float64, unit string, most float64) {
 	b.figure(name, value, unit)
 	if b.strict && !(value <= most) { // NaN is missed too

@@ -13,9 +13,9 @@ import (
 	"github.com/lxzan/gws"
 )
 
-// naive is the design that is replaced: what comes over a socket goes straight to a
-// worker, by a call for each event that is tried again there and then; the result is
-// published to whoever subscribes at that moment.
+// naive is the replaced design. An event from a socket goes straight to a worker, by one call per
+// event with immediate retries. The result is published to the sockets that subscribe at that
+// moment.
 type naive struct {
 	gws.BuiltinEventHandler
 	worker string // URL
@@ -55,7 +55,7 @@ func (n *naive) serve(conn *gws.Conn) {
 		for {
 			select {
 			case result := <-results:
-				_ = conn.WriteMessage(gws.OpcodeText, result) // nobody keeps it
+				_ = conn.WriteMessage(gws.OpcodeText, result) // a failed write loses the result
 			case <-done:
 				return
 			}
@@ -100,7 +100,7 @@ func (n *naive) OnMessage(conn *gws.Conn, m *gws.Message) {
 	defer n.mu.Unlock()
 	select {
 	case n.subscribers[clientOf(conn)] <- result:
-	default: // nobody is there, or does not keep up
+	default: // no subscriber, or one that does not keep up
 	}
 }
 

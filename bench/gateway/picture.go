@@ -8,8 +8,8 @@ import (
 	"github.com/afterbay/afterbay/internal/sys/plot"
 )
 
-// picture draws the distribution of latencies, up to one event in 10,000: how many
-// nines of the events are as fast. Each part has a file of its own.
+// picture draws the distribution of latencies, up to one event in 10,000, by the number of nines.
+// Each part has its own file.
 func (b *bench) picture(part string, latencies map[string][]float64, names ...string) error {
 	if b.plot == "" {
 		return nil
@@ -20,7 +20,7 @@ func (b *bench) picture(part string, latencies map[string][]float64, names ...st
 		sorted := sortedFinite(latencies[name])
 		for nines := 0.0; nines <= 4; nines += 0.05 {
 			i := int((1 - math.Pow(10, -nines)) * float64(len(latencies[name])))
-			if i < len(sorted) { // what is lost has no latency
+			if i < len(sorted) { // lost events have no latency
 				line.Points = append(line.Points, plot.Point{X: nines, Y: sorted[i]})
 			}
 		}

@@ -17,7 +17,7 @@ import (
 	"github.com/afterbay/afterbay/internal/sys/procfs"
 )
 
-// process is a server that runs, at an address that it keeps over restarts.
+// process is a running server. Its address stays the same over restarts.
 type process struct {
 	address string
 	dir     string
@@ -37,7 +37,7 @@ const (
 	cursorKey    = "the key of the bench that signs cursors"
 )
 
-// settings say how ours is set.
+// settings configure ours.
 type settings struct {
 	pipeline string // its text
 	limits   string // of the gateway file, without braces
@@ -104,14 +104,14 @@ func (b *bench) startServer(name string, env []string) (*process, error) {
 	return p, p.start()
 }
 
-// place returns a process that does not run yet, with a folder and an address.
+// place returns a process that is not started yet, with a folder and an address.
 func (b *bench) place(name string) (*process, error) {
 	b.runs++
 	p := &process{dir: filepath.Join(b.dir, fmt.Sprintf("%s-%d", name, b.runs))}
 	if err := errors.Join(os.RemoveAll(p.dir), os.MkdirAll(p.dir, 0o755)); err != nil {
 		return nil, err
 	}
-	for range 100 { // below the ports that connections are given: it is free again after a kill
+	for range 100 { // below the ports that the system assigns to connections, so it is free again after a kill
 		p.address = fmt.Sprint("127.0.0.1:", 10_000+rand.IntN(10_000))
 		if l, err := net.Listen("tcp", p.address); err == nil {
 			return p, l.Close()
@@ -120,8 +120,7 @@ func (b *bench) place(name string) (*process, error) {
 	return nil, errors.New("no free port between 10000 and 20000")
 }
 
-// start starts the process and waits until it takes connections. What it says goes
-// to a file.
+// start starts the process and waits until it accepts connections. Its output goes to a file.
 func (p *process) start() error {
 	log, err := os.OpenFile(filepath.Join(p.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -180,7 +179,7 @@ func (p *process) kill() {
 	<-p.ended
 }
 
-// explain adds the end of what the process said.
+// explain adds the end of the process's output to an error.
 func (p *process) explain(err error) error {
 	if err == nil {
 		return nil
@@ -189,7 +188,7 @@ func (p *process) explain(err error) error {
 	return fmt.Errorf("%w; the log of %s ends with:\n%s", err, filepath.Base(p.dir), said[max(0, len(said)-2000):])
 }
 
-// cpu returns what the process has used; nothing where it is gone.
+// cpu returns the CPU time of the process, or 0 if it is gone.
 func (p *process) cpu() time.Duration {
 	used, _ := procfs.CPU(p.command.Process.Pid)
 	return used
@@ -197,7 +196,7 @@ func (p *process) cpu() time.Duration {
 
 const settleMost = 5 * time.Second
 
-// settle waits until the process does little, for a while at most.
+// settle waits until the process is nearly idle, for a limited time.
 func (p *process) settle(ctx context.Context) {
 	for end := time.Now().Add(settleMost); ctx.Err() == nil && time.Now().Before(end); {
 		used := p.cpu()

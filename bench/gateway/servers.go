@@ -10,7 +10,7 @@ import (
 	"github.com/afterbay/afterbay/internal/gateway/wire"
 )
 
-// Servers that this program is when it starts itself.
+// Names of the servers that this program can run as when it starts itself.
 const (
 	echoServer   = "echo"
 	naiveServer  = "naive"

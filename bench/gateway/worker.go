@@ -10,9 +10,8 @@ import (
 	"time"
 )
 
-// The worker stands for one that computes on a device: a call costs a time of its
-// own and a little for each row, whatever the processor does meanwhile, and so many
-// are computed at a time.
+// The worker simulates one that computes on a device. A call takes a fixed time and a little for
+// each row, regardless of the processor. A limited number of calls run at a time.
 const (
 	workerSlots = 4
 	callCost    = 4 * time.Millisecond
@@ -25,16 +24,16 @@ const (
 	seedEnv = "GATEWAY_LOAD_SEED"
 )
 
-// worker counts what it is asked, and how long its slots are held.
+// worker counts its calls, and how long its slots are held.
 type worker struct {
 	slots chan struct{}
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	random *rand.Rand
 	load   load
 }
 
-// load is what a worker did.
+// load holds the counts of a worker.
 type load struct {
 	Calls, Rows, Failed, Hung int
 	Busy                      time.Duration // of all slots
@@ -57,7 +56,7 @@ func serveWorker() error {
 	mux.HandleFunc("GET /load", func(rw http.ResponseWriter, _ *http.Request) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		_ = json.NewEncoder(rw).Encode(w.load) // who asked is gone
+		_ = json.NewEncoder(rw).Encode(w.load) // the client may be gone
 	})
 	return serveAt(mux)
 }
@@ -99,10 +98,10 @@ func (w *worker) score(rw http.ResponseWriter, r *http.Request) {
 	for i, row := range request.Instances {
 		answer.Predictions[i].Score = float64(len(row.Text)%100) / 100
 	}
-	_ = json.NewEncoder(rw).Encode(answer) // who asked may be gone
+	_ = json.NewEncoder(rw).Encode(answer) // the client may be gone
 }
 
-// cost says how long a call of so many rows holds a slot, and whether it fails.
+// cost returns how long a call with this many rows holds a slot, and whether it fails.
 func (w *worker) cost(rows int) (took time.Duration, fails bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -23,7 +23,7 @@ const (
 // broker is a Kafka broker on this machine.
 type broker struct {
 	address string
-	pid     int // 0 where its CPU time is not to be counted
+	pid     int // 0 if its CPU time is not counted
 	client  *kgo.Client
 	admin   *kadm.Client
 }
@@ -39,8 +39,8 @@ func connect(address string, pid int) (*broker, error) {
 	return &broker{address: address, pid: pid, client: client, admin: kadm.NewClient(client)}, nil
 }
 
-// createTopic makes a topic and waits until the broker serves it, which is some
-// time after it says that it is made.
+// createTopic creates a topic and waits until the broker serves it, which is some time after the
+// broker confirms it.
 func (b *broker) createTopic(ctx context.Context, topic string) error {
 	// Results may carry the time of their events, which is long ago: retention
 	// would take them at its next look.
@@ -69,8 +69,8 @@ func (b *broker) createTopic(ctx context.Context, topic string) error {
 	}
 }
 
-// deleteTopics deletes the topics whose names begin with prefix: those of a run
-// and what a system made for itself.
+// deleteTopics deletes the topics with names that begin with prefix: those of a run and those that
+// a system created for itself.
 func (b *broker) deleteTopics(ctx context.Context, prefix string) error {
 	all, err := b.admin.ListTopics(ctx)
 	if err != nil {
@@ -129,8 +129,8 @@ type answers struct {
 
 func newAnswers(want []float32) *answers { return &answers{want: want, seen: make([]bool, len(want))} }
 
-// differenceMax is what a score may differ by: exponentials of several libraries
-// differ in the last place, and a mean of ten scores hands that on.
+// differenceMax is the largest accepted difference of a score. Exponentials of several libraries
+// differ in the last place, and a mean of ten scores propagates that.
 const differenceMax = 1e-4
 
 // take takes in one result and returns the number of its event.

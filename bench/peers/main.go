@@ -1,6 +1,5 @@
-// Command peers measures other stream processors on the work of
-// examples/baseline beside afterbay, on one broker: scripts/peers.sh. It prints
-// one `name value unit` line a figure.
+// Command peers measures other stream processors beside afterbay on the work of examples/baseline,
+// on one broker: scripts/peers.sh. It prints one `name value unit` line per figure.
 package main
 
 import (
@@ -154,8 +153,7 @@ func (o options) chosen() ([]system, error) {
 	return chosen, nil
 }
 
-// measure takes all figures of a system in one round. What fails leaves its
-// figures out.
+// measure measures all figures of a system in one round. A failed measurement omits its figures.
 func (b *bench) measure(ctx context.Context, t *table, s system, round int) error {
 	var errs []error
 	take := func(prefix string, figures []figure, err error) {
@@ -186,7 +184,7 @@ func (b *bench) measure(ctx context.Context, t *table, s system, round int) erro
 	return errors.Join(errs...)
 }
 
-// table holds figures by name, a value a round; NaN where one was not taken.
+// table holds figures by name, one value per round; NaN if it was not measured.
 type table struct {
 	names  []string
 	units  map[string]string
@@ -235,7 +233,7 @@ func (t *table) print(all []system) {
 	}
 }
 
-// median returns the median of what is a number.
+// median returns the median of the values that are numbers.
 func median(values []float64) float64 {
 	sorted := slices.DeleteFunc(slices.Clone(values), math.IsNaN)
 	slices.Sort(sorted)

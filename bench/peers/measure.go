@@ -15,15 +15,15 @@ import (
 	"github.com/afterbay/afterbay/internal/sys/procfs"
 )
 
-// bench measures systems on one broker. Topics and ids of a run begin with its
-// name, so that no run meets what another one left.
+// bench measures systems on one broker. Topics and ids of a run begin with its name, so that no run
+// reads leftovers of another.
 type bench struct {
 	options
 	broker *broker
 	want   []float32 // score of each event
 }
 
-// figure is one line of what is printed.
+// figure is one line of the output.
 type figure struct {
 	name  string
 	value float64
@@ -123,7 +123,7 @@ func (b *bench) end(ctx context.Context, r run) error {
 	return os.RemoveAll(r.dir)
 }
 
-// sample is what is seen at one moment.
+// sample is the state at one moment.
 type sample struct {
 	at          time.Time
 	count       float64 // results that can be read
@@ -147,7 +147,7 @@ func (b *bench) sample(ctx context.Context, p *process, topic string) (sample, e
 	return s, err
 }
 
-// drain measures how fast a system works off the events that lie there.
+// drain measures how fast a system processes the events of a topic.
 func (b *bench) drain(ctx context.Context, name string, s system) ([]figure, error) {
 	r, err := b.prepare(ctx, name, inputTopic, s.drainFile)
 	if err != nil {
@@ -207,8 +207,7 @@ func (b *bench) watch(ctx context.Context, p *process, topic string) ([]sample, 
 	}
 }
 
-// steady returns the first samples with the shares of the results that bound
-// what is measured.
+// steady returns the first samples with the shares of the results that bound the measurement.
 func steady(samples []sample, share, events float64) (from, to sample) {
 	at := func(part float64) sample {
 		i, _ := slices.BinarySearchFunc(samples, part*events, func(s sample, count float64) int {

@@ -33,8 +33,7 @@ func (b *bench) producer(ctx context.Context, topic string) func() {
 	}
 }
 
-// follow writes events on a schedule; what is due within a millisecond is
-// written together.
+// follow writes events on a schedule. It writes events due within the same millisecond together.
 func (b *bench) follow(ctx context.Context, p *process, produce func(), rate int) schedule {
 	s := schedule{start: time.Now()}
 	ticker := time.NewTicker(time.Millisecond)

@@ -11,17 +11,17 @@ import (
 	"time"
 )
 
-// process is a system that runs.
+// process is a running system.
 type process struct {
 	command *exec.Cmd
-	log     string // file of what it says
+	log     string // file with its output
 	ended   chan struct{}
 }
 
 const stopWait = 15 * time.Second
 
-// begin starts a system, with environment added to that of this process. What
-// it says goes to a file in dir.
+// begin starts a system, with environment added to that of this process. Its output goes to a file
+// in dir.
 func begin(dir string, argv, environment []string) (*process, error) {
 	log := filepath.Join(dir, "log")
 	file, err := os.Create(log)

@@ -21,16 +21,15 @@ type event struct {
 	Device  string
 }
 
-// reference computes the work one event at a time, in the plainest way there is:
-// the scores that every system has to come to. The tests compare it with those
-// of XGBoost itself.
+// reference computes the work one event at a time, in the simplest way. Every system must produce
+// its scores. The tests compare it with XGBoost itself.
 type reference struct {
 	model *tree.Model
 	users map[string]*user
 	row   []float64
 }
 
-// user is what is known of one user. Panes are by number.
+// user is the state of one user. Panes are by number.
 type user struct {
 	windows [3]map[int64]pane
 	last    int64

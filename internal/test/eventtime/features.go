@@ -122,8 +122,8 @@ type Looked struct {
 	Found bool
 }
 
-// AsOf returns, by the id of each other event, the newest row of a table before it in
-// the order that has the event's text in the field key.
+// AsOf returns rows of a table by the id of each other event. The row is the newest one before the
+// event in the order that has the event's text in the field key.
 func AsOf(order []Placed, table, key string) map[string]Looked {
 	found := map[string]Looked{}
 	for i, x := range order {
@@ -142,9 +142,10 @@ func AsOf(order []Placed, table, key string) map[string]Looked {
 	return found
 }
 
-// ValidAt returns, by the id of each other event, the row of a table that was valid at its
-// time: of those that have the event's text in the field key, the newest from that time or
-// before, wherever it stands. Of one time the later offset counts.
+// ValidAt returns the row of a table that was valid at the time of each other event, by the event's
+// id. Among the rows with the event's text in the field key, it is the newest with a time at or
+// before the event's, at any place in the log. If two rows have the same time, the later offset
+// counts.
 func ValidAt(events []Event, table, key string) map[string]Looked {
 	found := map[string]Looked{}
 	for _, x := range events {

@@ -90,9 +90,9 @@ func Readings(values ...float64) []Event {
 	return events
 }
 
-// Ads returns impressions of 500 users in the order of their times, a second apart in the
-// mean, and for every tenth a click up to 20 minutes later: about half of the clicks are
-// within 10 minutes. Both have the text imp, the impression's id.
+// Ads returns impressions of 500 users in the order of their times, on average a second apart.
+// Every tenth has a click up to 20 minutes later, about half of them within 10 minutes. Both have
+// the text imp, the impression's id.
 func Ads(seed uint64, n, partitions int) []Event {
 	random, at := rand.New(rand.NewPCG(seed, 3)), int64(start)
 	var all []Event

@@ -5,9 +5,8 @@ import (
 	"slices"
 )
 
-// Join is an interval join of two topics: a left event and a right one are a pair if
-// their texts in the field On are equal and the right is from Before earlier to Within
-// later, both included.
+// Join is an interval join of two topics. A left event and a right one are a pair if their texts in
+// the field On are equal, and the right is from Before earlier to Within later, both included.
 type Join struct {
 	Left, Right    string // topics
 	On             string
@@ -64,7 +63,7 @@ func (j Join) of(l *Placed, rights []*Placed) []*Placed {
 	return []*Placed{best}
 }
 
-// Session is the events of a key whose times follow each other closely.
+// Session is a group of events of a key with times that follow each other closely.
 type Session struct {
 	Key         string
 	First, Last int64 // times

@@ -1,7 +1,7 @@
-// Package eventtime says what features by any key, joins, sessions and rows of tables are
-// by event time. It makes events of the cases where arrival and event time differ, sorts
-// all sources, and looks at all events before each one: the plainest way there is. It
-// imports only the standard library.
+// Package eventtime is a reference for features by any key, joins, sessions and rows of tables by
+// event time. It generates events with different arrival and event times, sorts all sources, and
+// scans all events before each one, which is the simplest way. It imports only the standard
+// library.
 package eventtime
 
 import (
@@ -52,7 +52,7 @@ func (e *Event) JSON() []byte {
 type Rule struct {
 	Wait     int64    // for events that are out of order in their own source
 	Lateness int64    // behind the newest event of its source, an event is late
-	Tables   []string // topics whose rows are before events of the same time
+	Tables   []string // topics with rows that precede events of the same time
 }
 
 // Placed is an event at its place in the order. It is placed at (K, source, offset).

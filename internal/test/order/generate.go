@@ -21,8 +21,8 @@ func Generate(seed uint64) *Pipeline {
 type generator struct {
 	*rand.Rand
 	made    int
-	known   [][]string // names that may be read: of each list of steps around, the innermost last
-	gone    []string   // names of cases and of what is done for events that are given up, which are over
+	known   [][]string // names that may be read: for each enclosing list of steps, the innermost last
+	gone    []string   // names that are out of scope: those of cases and of failure steps
 	strays  bool       // steps read names that they do not know: see stray
 	queues  bool       // steps may queue events
 	ordered bool       // those may be ordered
@@ -53,8 +53,8 @@ func (g *generator) read() []string {
 	return []string{pick(), pick()}
 }
 
-// leave ends a list of steps: its names, but for those that it introduces for the list
-// around it, are out of scope.
+// leave ends a list of steps. Its names go out of scope, except those that it introduces for the
+// enclosing list.
 func (g *generator) leave(common []string) {
 	last := len(g.known) - 1
 	for _, name := range g.known[last] {
@@ -65,8 +65,8 @@ func (g *generator) leave(common []string) {
 	g.known = g.known[:last]
 }
 
-// stray returns a step that reads a name which is out of scope where it stands. It is
-// refused, so nothing reads what it introduces.
+// stray returns a step that reads a name out of scope. The compiler refuses it, so no other step
+// reads a name that it introduces.
 func (g *generator) stray(names []string) Step {
 	return Step{Kind: "let", Name: g.name("v"), Uses: []string{g.read()[0], names[g.IntN(len(names))]}, Stray: true}
 }
@@ -178,7 +178,7 @@ func (g *generator) let(owed *[]string) Step {
 	return s
 }
 
-// features of one step, of which some wait for a name that comes below.
+// features returns a step with features. Some of them wait for a name that a step below introduces.
 func (g *generator) features(owed *[]string) Step {
 	s := Step{Kind: "features"}
 	for range 1 + g.IntN(2) {
@@ -219,8 +219,8 @@ func (g *generator) score(async bool, owed *[]string) Step {
 	return s
 }
 
-// kept returns a score whose model keeps something of each key. Below a group it is
-// refused, so nothing reads it.
+// kept returns a score by a model with state per key. Below a group the compiler refuses it, so no
+// other step reads it.
 func (g *generator) kept(owed *[]string) Step {
 	if g.group {
 		owed = new([]string)
@@ -263,8 +263,8 @@ func (g *generator) call(kept bool) Step {
 	return s
 }
 
-// failure returns what is done for an event that a step gives up, nil for nothing. Such an
-// event does not have the name that the step makes.
+// failure returns the steps for an event that a step gives up, or nil. Such an event does not have
+// the name that the step makes.
 func (g *generator) failure(makes string) (steps []Step) {
 	if !g.one(3) {
 		return nil
@@ -288,8 +288,8 @@ func (g *generator) failure(makes string) (steps []Step) {
 	return steps
 }
 
-// route returns a route. Some introduce a name in all of their cases, which is then known
-// below them, and for which a feature above may wait.
+// route returns a route. Some routes introduce a name in all of their cases. It is then known below
+// the route, and a feature above may wait for it.
 func (g *generator) route(depth int, async bool, owed *[]string) Step {
 	s := Step{Kind: "route"}
 	switch {

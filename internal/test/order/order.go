@@ -1,5 +1,5 @@
-// Package order makes random pipelines and says in which order their steps are done to
-// an event. It is what the compiler is compared with, so it imports nothing of the engine.
+// Package order generates random pipelines and determines the order of their steps for an event.
+// Tests compare the compiler with it, so it imports nothing of the engine.
 package order
 
 import (
@@ -159,7 +159,7 @@ func (s *Step) line() string {
 	return "{" + s.Kind + ": {" + strings.Join(words, ", ") + "}}"
 }
 
-// Has reports whether a step of the pipeline is one of which is says so.
+// Has reports whether is returns true for a step of the pipeline.
 func (p *Pipeline) Has(is func(*Step) bool) bool { return anyOf(p.Steps, is) }
 
 func anyOf(steps []Step, is func(*Step) bool) bool {

@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// Want is what the compiler has to make of a pipeline.
+// Want is the expected result of the compiler for a pipeline.
 type Want struct {
-	Stages  []string // labels, in the order in which they are done to an event
+	Stages  []string // labels of the stages, in the order of an event
 	Waves   int      // how many of them are done event by event, in the order of the log
 	Failure []string // of stages that ask: what is done for an event that they give up, behind their labels
 	Refused []string // paths of what the order refuses, sorted; the rest is empty then
 }
 
-// stage is something that is done to an event.
+// stage is one operation on an event.
 type stage struct {
 	step   *Step
 	list   *list
@@ -63,8 +63,8 @@ type reference struct {
 	refused map[string]bool
 }
 
-// Order returns what the compiler has to make of the pipeline, by the rules in
-// docs/design: they are looked at for each stage, one after the other.
+// Order returns the expected result of the compiler. It applies the rules in docs/design to each
+// stage, one after the other.
 func (p *Pipeline) Order() Want {
 	r := &reference{known: map[string]*list{}, fed: map[string]bool{}, refused: map[string]bool{}}
 	top := &list{}
@@ -114,7 +114,7 @@ func (r *reference) steps(path string, steps []Step, in *list) {
 	}
 }
 
-// written adds the writing of the features whose names are all there.
+// written adds the writing of the features with names that are all known.
 func (r *reference) written(wait []waiting, in *list) (still []waiting) {
 	var ready, paths []string
 	for _, w := range wait {
@@ -133,8 +133,8 @@ func (r *reference) written(wait []waiting, in *list) (still []waiting) {
 	return still
 }
 
-// features are counted and read where they stand. One whose names are not all there yet
-// is only read.
+// features counts and reads features where they stand. If a name of a feature is not known yet, it
+// only reads the feature.
 func (r *reference) features(path string, s *Step, in *list) (wait []waiting) {
 	at := stage{step: s, list: in, path: path}
 	for i := range s.Features {
@@ -219,8 +219,8 @@ func (r *reference) step(path string, s *Step, in *list) {
 	}
 }
 
-// onFailure notes what is done for an event that a step gives up. It has no place among
-// the stages: it is done where the event is given up.
+// onFailure records the steps for an event that a step gives up. They are not among the stages:
+// they run where the event is given up.
 func (r *reference) onFailure(path string, s *Step, label string, in *list) (keeps []string) {
 	var labels []string
 	own := &list{within: in}
@@ -249,7 +249,7 @@ func (r *reference) belowGroup(in *list) bool {
 	return slices.ContainsFunc(r.stages, func(s stage) bool { return s.step.Kind == "group" && s.list.above(in) })
 }
 
-// begin returns the stage with which the waves begin.
+// begin returns the first stage of the waves.
 func (r *reference) begin() int {
 	for i := range r.stages {
 		if r.stages[i].waves {
@@ -313,14 +313,14 @@ func (r *reference) ordered() bool {
 	return false
 }
 
-// keys refuses what is kept of keys below a step that queues events in any order, and
-// groups and models with state where the events of a key wait for each other.
+// keys refuses state per key below a step that queues events in any order. It also refuses groups
+// and models with state if the events of a key wait for each other.
 func (r *reference) keys() {
 	if r.ordered() {
 		if slices.ContainsFunc(r.stages, func(s stage) bool { return s.step.Kind == "group" }) {
 			r.refused["steps"] = true
 		}
-		for i := range r.stages { // what is kept of a key is forgotten by a timer, which waits for no event
+		for i := range r.stages { // a timer removes the state of a key, and waits for no event
 			if s := &r.stages[i]; s.step.Model == Kept {
 				r.refused[s.keeps[0]] = true
 			}
