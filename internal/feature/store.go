@@ -10,8 +10,8 @@ import (
 	"github.com/afterbay/afterbay/internal/event/value"
 )
 
-// The state of a key is one entry of the sub-key "", the header, and one of
-// every block of exact entries and of every sketch of a pane.
+// The state of a key is one entry of the sub-key "", the header, and one entry for every block of
+// exact entries and for every sketch of a pane.
 //
 //	header: format | 1 and the newest time, or 0 | every feature in order
 //	elapsed: 1 and the time, or 0
@@ -27,22 +27,20 @@ import (
 //	sketch:  bins and values, see pane.append
 //	entry:   time less that of the entry before | value | group; of a text its length and bytes
 //
-// Numbers are varints; the bits of a float are reversed by bytes before, which
-// makes short numbers short.
+// Numbers are varints. The bytes of a float are reversed first, which makes short numbers short.
 const format = 1
 
-// maxIndex bounds block numbers, maxCount what a pane counts.
+// maxIndex bounds block numbers, and maxCount the count of a pane.
 const (
 	maxIndex = 1 << 56
 	maxCount = 1 << 52
 )
 
-// Changes calls put with every entry of the key's state that changed since the
-// last Changes or Load, in order: the header "" where there was any Add, Touch
-// or DropWindows, and blocks of 64 entries, which are written once. A nil value
-// deletes. sub and value are put's only while it runs; scratch is used for
-// them and comes back, perhaps grown. What all calls have put depends on the
-// key's events alone, not on when Changes was called.
+// Changes calls put with every entry of the key's state that changed since the last Changes or
+// Load, in order. The entries are the header "", if there was any Add, Touch or DropWindows, and
+// blocks of 64 entries, which are written once. A nil value deletes. sub and value are valid only
+// during the call of put. Changes uses scratch for them and returns it, perhaps grown. The total of
+// all puts depends on the key's events alone, not on the times of Changes.
 func (s *Set) Changes(c *Cell, scratch []byte, put func(sub, value []byte)) []byte {
 	if !c.changed {
 		return scratch
@@ -69,7 +67,7 @@ func (s *Set) Changes(c *Cell, scratch []byte, put func(sub, value []byte)) []by
 	return scratch
 }
 
-// blank reports that the cell is as new. Whatever else it has, it has a time.
+// blank reports that the cell is like new. A cell with any content has a time.
 func (c *Cell) blank() bool { return c.newest == none }
 
 // subKey appends the sub-key of a block.
@@ -78,7 +76,7 @@ func subKey(b []byte, feature int, block uint64) []byte {
 	return binary.BigEndian.AppendUint64(b, block)
 }
 
-// changes puts the blocks that the state lacks and deletes those that are gone.
+// changes puts the blocks that the state lacks and deletes those that were removed.
 func (x *exact) changes(e *entries, feature int, scratch []byte, put func(sub, value []byte)) []byte {
 	next := x.next()
 	for n := x.saved.from; n < x.saved.to; n++ {
@@ -127,7 +125,7 @@ func (l *last) append(b []byte, words []int64) []byte {
 	return l.appendValues(l.appendValues(b, first), second)
 }
 
-// append appends the exact windows, and the others.
+// append appends the exact windows, and then the others.
 func (ws *windows) append(b []byte, c *Cell) []byte {
 	if ws.exacts > 0 {
 		b = ws.appendExact(b, c)
@@ -230,9 +228,8 @@ func appendBits(b []byte, v int64) []byte {
 	return binary.AppendUvarint(b, bits.ReverseBytes64(uint64(v)))
 }
 
-// Load returns the cell of the key whose entries get returns by sub-key, nil
-// where there is none, and a new cell where there is no header. Bytes that
-// Changes cannot have put are an error.
+// Load returns the cell of a key. get returns the entries of the key by sub-key, nil for a missing
+// one. Without a header Load returns a new cell. It fails for bytes that Changes cannot have put.
 func (s *Set) Load(get func(sub []byte) ([]byte, error)) (*Cell, error) {
 	c := s.NewCell()
 	if err := s.Reload(c, get); err != nil {
@@ -241,8 +238,8 @@ func (s *Set) Load(get func(sub []byte) ([]byte, error)) (*Cell, error) {
 	return c, nil
 }
 
-// Reload makes c, a cell of the set or the zero Cell, that which Load returns. It saves memory
-// where cells come and go. After an error c is good for another Reload only.
+// Reload turns c, a cell of the set or the zero Cell, into the cell that Load returns. It saves
+// allocations if cells are often replaced. After an error c may be used only for another Reload.
 func (s *Set) Reload(c *Cell, get func(sub []byte) ([]byte, error)) error {
 	s.Reset(c)
 	header, err := get(nil)
@@ -294,7 +291,7 @@ func (l *last) load(c *Cell, r *reader) {
 	}
 }
 
-// load loads the exact windows, and the others.
+// load loads the exact windows, and then the others.
 func (ws *windows) load(c *Cell, feature int, r *reader, get func(sub []byte) ([]byte, error)) error {
 	if ws.exacts > 0 {
 		if err := ws.loadExact(c, feature, r, get); err != nil {
@@ -377,7 +374,7 @@ func (x *exact) loadEntries(e *entries, n uint64, r *reader) {
 		switch {
 		case !e.valued():
 		case e.values == Texts:
-			item[1] = 0 // the word of an older entry is the place of no text here
+			item[1] = 0 // the word of an older entry refers to no text here
 			item[1] = x.loadText(r)
 		default:
 			item[1] = r.value(&e.unit)
@@ -430,7 +427,7 @@ func (p *panes) load(c *Cell, r *reader) {
 	}
 }
 
-// reader takes the parts of an encoded entry. After an error it returns zeros.
+// reader decodes the parts of an encoded entry. After an error it returns zeros.
 type reader struct {
 	rest []byte
 	err  error
@@ -443,7 +440,7 @@ func (r *reader) fail(what string) {
 	r.rest = nil
 }
 
-// end returns the error, which it is to have bytes left.
+// end returns the error of the reader. Remaining bytes are an error.
 func (r *reader) end() error {
 	if len(r.rest) > 0 {
 		r.fail("bytes after the end")
@@ -500,7 +497,7 @@ func (r *reader) finite() int64 {
 
 func (r *reader) time() int64 { return r.timeFrom(0) }
 
-// timeFrom returns a time given as the difference to another.
+// timeFrom returns a time that is encoded as the difference to another.
 func (r *reader) timeFrom(before int64) int64 {
 	d := r.varint()
 	if d < -2*maxTime || d > 2*maxTime || before+d != clampTime(before+d) {

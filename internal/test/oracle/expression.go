@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Expr is an expression: an operator or function over its arguments, the value of a
-// name, or a literal.
+// Expr is an expression: an operator or function over its arguments, the value of a name, or a
+// literal.
 type Expr struct {
 	Kind    Kind
 	Op      string // "name", "literal", else the operator or function
@@ -58,8 +58,8 @@ func (e *Expr) literal() string {
 	}
 }
 
-// eval returns the value; ok is false where it cannot be computed, which makes the
-// event a dead letter.
+// eval returns the value. ok is false if it cannot be computed, which makes the event a dead
+// letter.
 func (e *Expr) eval(names map[string]Value) (v Value, ok bool) {
 	switch e.Op {
 	case "name":
@@ -158,7 +158,7 @@ func (v Value) float() float64 {
 	return v.Number
 }
 
-// whole computes an int in unbounded precision; one that does not fit is not computed.
+// whole computes an int in unbounded precision. It fails if the result does not fit.
 func (e *Expr) whole(args []Value) (Value, bool) {
 	if e.Op == "len" {
 		return Value{Kind: Int, Int: int64(len([]rune(args[0].String)))}, true

@@ -11,20 +11,20 @@ type Feature struct {
 	Name       string
 	Value      *Expr // nil counts events
 	When       *Expr // nil is always
-	Per        *Expr // what entries are in groups by; nil is nothing
+	Per        *Expr // the group of an entry; nil if there are no groups
 	Take       int   // values of a list or map, or groups; 0 is the default
 	Windows    []Window
 	Keep       int // the newest values: `last` of the pipeline file
 	Elapsed    bool
 	Aggregates []string
-	AnyKind    bool // values are kept as they are: of the kind of Value
+	AnyKind    bool // values are kept unchanged: of the kind of Value
 	Decimals   int  // -1: as they are
 	Empty      float64
 	HalfLife   int64  // of ewma, microseconds
-	Last       string // the name that it waits for where it is fed back, else ""
+	Last       string // the name that it waits for if it is fed back, else ""
 }
 
-// Window is a window of event time, in microseconds. Pane is 0 where it is exact.
+// Window is a window of event time, in microseconds. Pane is 0 if it is exact.
 type Window struct {
 	Text, Label string
 	Size, Pane  int64
@@ -36,7 +36,7 @@ type key struct {
 	memory map[string]*memory
 }
 
-// memory is what a feature keeps of a key.
+// memory is the state of a feature for a key.
 type memory struct {
 	entries []entry // of windows, in the order of arrival
 	last    []entry // the newest values, of time 0
@@ -179,8 +179,8 @@ func (t *turn) write(f *Feature) bool {
 	return f.fits(m, t.at)
 }
 
-// fits reports whether the windows hold their sums that have an entry of time at, as of
-// the newest entry.
+// fits reports whether the sums of the windows with an entry of time at are in range, as of the
+// newest entry.
 func (f *Feature) fits(m *memory, at int64) bool {
 	newest := at
 	for _, e := range m.entries {
@@ -198,8 +198,7 @@ func (f *Feature) fits(m *memory, at int64) bool {
 	return true
 }
 
-// counts reports that the feature only counts: it keeps no value then, so that any is
-// taken.
+// counts reports that the feature only counts. It then keeps no value, so it accepts any value.
 func (f *Feature) counts() bool { return slices.Equal(f.Aggregates, []string{"count"}) }
 
 // sums reports that the feature has a sum, which may be out of range.
@@ -329,8 +328,8 @@ func (t *turn) aggregate(f *Feature, prefix, suffix string, entries []entry) boo
 	return true
 }
 
-// sum adds values in unbounded precision. Where additions of float64 may round, the
-// tolerance is what any order of them can lose.
+// sum adds values in unbounded precision. If additions of float64 may round, the tolerance is the
+// largest loss of any order of additions.
 func (f *Feature) sum(entries []entry) Value {
 	values := valuesOf(entries)
 	total, size, exact := new(big.Float).SetPrec(2400), new(big.Float).SetPrec(2400), true

@@ -148,7 +148,7 @@ func (g *generator) let(decide bool) Step {
 	return s
 }
 
-// route returns a route. Each of its cases that goes on introduces the same name.
+// route returns a route. Each of its cases that continues introduces the same name.
 func (g *generator) route() Step {
 	introduced, kind := g.name("r"), pick(g, Bool, Int, Number, String)
 	var s Step
@@ -216,8 +216,7 @@ func (g *generator) feature(last string) *Feature {
 	return f
 }
 
-// looks makes a feature one of aggregates that look at entries, of numbers or of values of
-// another kind.
+// looks gives a feature aggregates that look at entries, of numbers or of values of another kind.
 func (g *generator) looks(f *Feature) {
 	g.exact(f)
 	any := []string{"first_value", "last_value", "previous", "changes", "distinct"}
@@ -248,7 +247,7 @@ func (g *generator) looks(f *Feature) {
 	f.Value = pick(g, name("s", String), name("i", Int), name("j", Int), name("f", Bool))
 }
 
-// sketches makes a feature of windows one of aggregates that panes have sketches for.
+// sketches gives a feature of windows aggregates that panes have sketches for.
 func (g *generator) sketches(f *Feature) {
 	if !slices.ContainsFunc(f.Windows, func(w Window) bool { return w.Pane > 0 }) {
 		f.Windows = []Window{{"60s/5s", "60s", 60_000_000, 5_000_000}}
@@ -261,7 +260,7 @@ func (g *generator) sketches(f *Feature) {
 	f.Aggregates = append(slices.Clone(f.Aggregates), pick(g, []string{"p50"}, []string{"p95", "distinct"}, []string{"p99", "p50"})...)
 }
 
-// exact leaves a feature without windows in panes.
+// exact removes windows in panes from a feature.
 func (g *generator) exact(f *Feature) {
 	f.Windows = slices.DeleteFunc(f.Windows, func(w Window) bool { return w.Pane > 0 })
 	if f.Keep == 0 && len(f.Windows) == 0 {
@@ -269,7 +268,7 @@ func (g *generator) exact(f *Feature) {
 	}
 }
 
-// forget drops the number of values where there is neither list nor top.
+// forget resets the number of values if the feature has neither list nor top.
 func (g *generator) forget(f *Feature) {
 	if !f.many() {
 		f.Take = 0
@@ -350,8 +349,7 @@ func (g *generator) leaf(k Kind) *Expr {
 	return name(pick(g, names...), k)
 }
 
-// expression returns an expression of a kind, of at most so many operators inside one
-// another.
+// expression returns an expression of a kind. At most depth operators are nested.
 func (g *generator) expression(k Kind, depth int) *Expr {
 	if depth == 0 || g.one(4) {
 		return g.leaf(k)
@@ -413,8 +411,8 @@ func (g *generator) expression(k Kind, depth int) *Expr {
 	return e
 }
 
-// events returns the events of each partition. A few leap by an hour, a day or a month,
-// many have the time of the one before, some are late, some are broken.
+// events returns the events of each partition. A few jump by an hour, a day or a month, many have
+// the time of the one before, some are late, some are malformed.
 func (g *generator) events() [][]Event {
 	parts := make([][]Event, g.p.Partitions)
 	unit := map[string]int64{"s": 1_000_000, "ms": 1000, "us": 1}[g.p.Unit]
@@ -491,7 +489,7 @@ func (g *generator) event(k int, ts int64) Event {
 	return e
 }
 
-// breakOne makes an event that is not valid, or that has a field that only looks valid.
+// breakOne makes an event invalid, or gives it a field that only looks valid.
 func (g *generator) breakOne(members []string, e *Event) []string {
 	i := g.IntN(len(members))
 	field, _, _ := strings.Cut(members[i], ":")

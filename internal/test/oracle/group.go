@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// join takes the event into a group, at which it ends.
+// join adds the event to a group. The event ends there.
 func (t *turn) join(g *Group) string {
 	by := t.values[g.By]
 	if by.Absent {
@@ -24,8 +24,8 @@ type ended struct {
 	reason  string
 }
 
-// endGroups ends the groups that end by the watermark, in the order of their ends,
-// and goes on with the one event of each.
+// endGroups ends the groups that end by the watermark, in the order of their ends, and continues
+// with the one event of each.
 func (s *state) endGroups() {
 	i := slices.IndexFunc(s.Steps, func(step Step) bool { return step.Group != nil })
 	if i < 0 {
@@ -61,11 +61,11 @@ func (s *state) endGroups() {
 	}
 }
 
-// anyValue is the value of a dead letter that the oracle says nothing about.
+// anyValue is the value of a dead letter that the oracle does not predict.
 const anyValue = "*"
 
-// cut parts members into groups: at gaps of Idle or more, then from each first member
-// at Timeout.
+// cut divides members into groups: at gaps of Idle or more, then at Timeout after each first
+// member.
 func (g *Group) cut(members []*turn) (groups []ended) {
 	members = slices.Clone(members)
 	slices.SortFunc(members, func(a, b *turn) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.offset, b.offset)) })

@@ -8,15 +8,15 @@ import (
 	"slices"
 )
 
-// ranked returns the names of groups of entries, that of the most first, and of equally many
-// the first by less; at most so many.
+// ranked returns the names of groups of entries, at most this many. The largest group is first;
+// groups of equal size are ordered by less.
 func ranked(of map[string][]entry, most int, less func(a, b string) int) []string {
 	names := slices.SortedFunc(maps.Keys(of), func(a, b string) int { return cmp.Or(len(of[b])-len(of[a]), less(a, b)) })
 	return names[:min(most, len(names))]
 }
 
-// groups sets the columns of entries in groups: each aggregate of each group, as if there were
-// no other. Those of before are read ahead of the addition.
+// groups sets the columns of entries in groups. It computes each aggregate of each group as if
+// there were no other group. With before, it sets the columns that are read before the addition.
 func (t *turn) groups(f *Feature, prefix, suffix string, entries []entry, before bool) {
 	of := map[string][]entry{}
 	for _, e := range entries {
@@ -44,8 +44,8 @@ func (t *turn) groups(f *Feature, prefix, suffix string, entries []entry, before
 	}
 }
 
-// grouped reports whether a group takes a value: larger ones are refused, as sums or squares of
-// them may be out of range.
+// grouped reports whether a group accepts a value. Larger values are refused, because their sums or
+// squares may be out of range.
 func (f *Feature) grouped(value float64) bool {
 	switch {
 	case f.AnyKind || f.counts():
@@ -56,7 +56,7 @@ func (f *Feature) grouped(value float64) bool {
 	return math.Abs(value) <= 0x1p500
 }
 
-// top is the most frequent values and how many entries have each.
+// top returns the most frequent values, with the number of entries of each.
 func (f *Feature) top(entries []entry) Value {
 	of, values := map[string][]entry{}, map[string]Value{}
 	for _, e := range entries {
@@ -74,7 +74,7 @@ func (f *Feature) top(entries []entry) Value {
 	return top
 }
 
-// ewma is the mean of values, each with a weight of 2^-(age/half-life).
+// ewma returns the mean of values, each with a weight of 2^-(age/half-life).
 func (f *Feature) ewma(entries []entry, at int64, scale float64) Value {
 	var sum, size, weights float64
 	for _, e := range entries {
@@ -84,7 +84,7 @@ func (f *Feature) ewma(entries []entry, at int64, scale float64) Value {
 	return Value{Kind: Number, Number: sum / weights / scale, Tolerance: size / weights / scale * 1e-12}
 }
 
-// slope is that of integers, by least squares: the change in a second.
+// slope returns the slope of integers by least squares: the change per second.
 func (f *Feature) slope(entries []entry, scale float64) Value {
 	of := func(v float64) *big.Rat { return new(big.Rat).SetFloat64(v) }
 	n, t, v, tt, vv, tv := of(float64(len(entries))), of(0), of(0), of(0), of(0), of(0)

@@ -71,9 +71,9 @@ func (f *Feature) look(a string, entries []entry, scale float64) Value {
 	return of(in[(at+99)/100-1])
 }
 
-// percentiles sets the percentiles of a window in panes: those of values each of which is the
-// middle of all that have its exponent, and its 64th of the mantissa. With decimals that is a
-// whole number of units. No pane has more of them than it keeps apart.
+// percentiles sets the percentiles of a window in panes. Each value is replaced by the middle of
+// all values with the same exponent and the same 64th of the mantissa. With decimals the middle is
+// a whole number of units. No pane has more different values than it keeps apart.
 func (t *turn) percentiles(f *Feature, suffix string, entries []entry) {
 	scale, middles := 1.0, slices.Clone(entries)
 	if f.Decimals > 0 {
@@ -97,7 +97,7 @@ func (t *turn) percentiles(f *Feature, suffix string, entries []entry) {
 	}
 }
 
-// previous reads what the event before said, ahead of the addition.
+// previous reads the value of the previous event, before the addition.
 func (t *turn) previous(f *Feature) {
 	if !slices.Contains(f.Aggregates, "previous") {
 		return
@@ -123,7 +123,8 @@ func (t *turn) before(f *Feature, suffix string, entries []entry, scale float64)
 	t.values[f.Name+".previous"+suffix] = f.look("previous", entries, scale)
 }
 
-// variance is that of integers. The engine's may be off by some units of the last place.
+// variance returns the variance of integers. The engine's may differ by some units of the last
+// place.
 func (f *Feature) variance(values []float64, scale float64) Value {
 	n, sum, squares := new(big.Rat).SetInt64(int64(len(values))), new(big.Rat), new(big.Rat)
 	for _, v := range values {

@@ -1,9 +1,8 @@
-// Package oracle computes random pipelines in the plainest way there is: one event at
-// a time, every list walked from its start, sums in unbounded precision. It generates
-// a pipeline and its events from a seed, writes the pipeline as a file, and says which
-// records each event becomes. The rules are those of the guide (docs/guide/event-time.md,
-// docs/guide/pipeline-file.md, docs/howto/group.md). It imports only the standard
-// library and nothing of the engine that it judges.
+// Package oracle computes random pipelines in the simplest way: one event at a time, every list
+// scanned from its start, sums in unbounded precision. It generates a pipeline and its events from
+// a seed, writes the pipeline as a file, and predicts the records of each event. The rules are
+// those of the guide (docs/guide/event-time.md, docs/guide/pipeline-file.md, docs/howto/group.md).
+// It imports only the standard library, and nothing of the engine under test.
 package oracle
 
 import (
@@ -18,7 +17,7 @@ type Event struct {
 	Value     string
 }
 
-// Record is what an event becomes: a record of an output topic, or a dead letter.
+// Record is a record that an event produces: a record of an output topic, or a dead letter.
 type Record struct {
 	Topic string
 	ID    string // header afterbay-id
@@ -36,7 +35,7 @@ type Cell struct {
 	Value Value
 }
 
-// Run returns what the events of one partition become, in their order.
+// Run returns the records that the events of one partition produce, in order.
 func (p *Pipeline) Run(partition int, events []Event) []Record {
 	s := &state{Pipeline: p, partition: partition, newest: never, keys: map[string]*key{}, open: map[string][]*turn{}}
 	for offset, e := range events {
@@ -47,7 +46,7 @@ func (p *Pipeline) Run(partition int, events []Event) []Record {
 
 const never = math.MinInt64
 
-// state is what a partition keeps between events.
+// state is the state of a partition between events.
 type state struct {
 	*Pipeline
 	partition int
@@ -82,7 +81,7 @@ func (s *state) event(offset int64, record Event) {
 	t.end(t.steps(s.Steps))
 }
 
-// Ends of an event that are no stage of a dead letter.
+// Outcomes of an event that are not stages of a dead letter.
 const (
 	done    = ""
 	dropped = "drop"
@@ -111,8 +110,8 @@ type turn struct {
 	values map[string]Value
 }
 
-// arrive reads the event and moves time. It returns how the event ends before the
-// first step, or "".
+// arrive reads the event and advances time. It returns the outcome of the event if it ends before
+// the first step, or "".
 func (t *turn) arrive() string {
 	if !t.decode() {
 		return "decode"
@@ -144,8 +143,7 @@ func (t *turn) arrive() string {
 	return "late"
 }
 
-// known reports whether one of the newest ids is id and not too old, and remembers id
-// if not.
+// known reports whether id is among the newest ids and not too old. If not, it adds id.
 func (t *turn) known(id string) bool {
 	for _, s := range t.ids {
 		if s.id == id && s.at > t.newest-t.Dedupe.Window {
@@ -153,7 +151,7 @@ func (t *turn) known(id string) bool {
 		}
 	}
 	if t.at <= t.newest-t.Dedupe.Window {
-		return false // too old to be asked for
+		return false // too old to count
 	}
 	t.ids = append(t.ids, seen{id, t.at})
 	if len(t.ids) > t.Dedupe.Max {
@@ -176,7 +174,7 @@ func (t *turn) time() (int64, bool) {
 // the tests run or centuries after them.
 const farFuture = 3_000_000_000_000_000
 
-// steps runs the event through list, and returns how it ends: "" where it goes on.
+// steps runs the event through list, and returns its outcome, or "" if it continues.
 func (t *turn) steps(list []Step) string {
 	for i := range list {
 		if end := t.step(&list[i]); end != done {
@@ -206,7 +204,7 @@ func (t *turn) step(s *Step) string {
 	panic("a step without a kind")
 }
 
-// let binds names. A feature that is fed back is written when its last name is there.
+// let binds names. A feature that is fed back is written when its last name is known.
 func (t *turn) let(stage string, list []Binding) string {
 	for _, b := range list {
 		v, ok := b.Expr.eval(t.values)

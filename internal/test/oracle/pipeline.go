@@ -45,8 +45,8 @@ type Step struct {
 	Group    *Group
 }
 
-// Group collects events of a key until they are whole. Without Timeout it ends by Idle
-// alone. Both are in microseconds.
+// Group collects events of a key until the group ends. Without Timeout it ends by Idle alone. Both
+// are in microseconds.
 type Group struct {
 	Name, By      string
 	Idle, Timeout int64

@@ -29,8 +29,8 @@ func (k Kind) String() string {
 	return [...]string{"bool", "int", "number", "string", "list", "map"}[k]
 }
 
-// Value is one value of an event. A Number has a Tolerance where the order of additions
-// may change its last bits.
+// Value is one value of an event. A Number has a Tolerance if the order of additions may change its
+// last bits.
 type Value struct {
 	Kind      Kind
 	Absent    bool
@@ -109,8 +109,8 @@ func eventID(partition int, offset int64) string {
 	return fmt.Sprintf("events/%d@%d", partition, offset)
 }
 
-// outputID is the id of what a pipeline writes of an event to a topic. The name is that
-// of the emit.
+// outputID returns the id of a record that a pipeline writes for an event to a topic. name is the
+// name of the emit.
 func (t *turn) outputID(topic, name string) string {
 	if name != "" {
 		name = "#" + name

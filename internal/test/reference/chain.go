@@ -15,9 +15,9 @@ import (
 //go:embed testdata/chain.yaml
 var chain string
 
-// Chain returns the pipeline file that Terminals, Fraud, Copy and Activity
-// compute. Its model is that of Pipeline; its functions are those of
-// functions.go, which a test has to write again in the engine's way.
+// Chain returns the pipeline file that Terminals, Fraud, Copy and Activity compute. Its model is
+// that of Pipeline. Its functions are those of functions.go, which a test must implement again for
+// the engine.
 func Chain() []byte { return []byte(chain) }
 
 // Message is a record of a log, in or out.
@@ -34,12 +34,12 @@ type Message struct {
 // Header is one header of a Message.
 type Header struct{ Key, Value string }
 
-// headersSaid are what String shows of the headers that begin with afterbay-:
-// the others name digests, or say an error in words.
+// headersSaid are the afterbay- headers that String shows: the others have digests, or error
+// messages.
 var headersSaid = []string{"id", "position", "repartition", "source", "order", "stage", "watermark"}
 
-// String shows all of a message that the reference computes: not its offset,
-// which depends on how partitions take turns, nor digests and texts of errors.
+// String shows everything of a message that the reference computes. It omits the offset, which
+// depends on the interleaving of partitions, and digests and error messages.
 func (m Message) String() string {
 	text := fmt.Sprintf("%s/%d %q at %d %q", m.Topic, m.Partition, m.Key, m.Time, m.Value)
 	for _, name := range headersSaid {
@@ -62,31 +62,30 @@ func (m Message) header(key string) string {
 	return ""
 }
 
-// Made is what became of one partition of a stage's input.
+// Made is the result of a stage for one partition of its input.
 type Made struct {
 	Outputs                        []Message // of all topics, in order
 	Dropped, Late, Repeated, Fired int
-	Functions                      []Memory // what the functions keep at the end, by function and key
+	Functions                      []Memory // state of the functions at the end, by function and key
 	IDs                            int      // ids still in reach of dedupe
 }
 
-// Memory is what a function keeps of a key.
+// Memory is the state of a function for a key.
 type Memory struct {
 	Function, Key string
 	Values        map[string]string
 	Timers        map[string]Timer
 }
 
-// Timer is when a timer is due: before the first event behind After whose watermark
-// is at least At. SetBy is the hash, in hexadecimal, of the id of the event or timer that
-// set it.
+// Timer is a timer. It is due before the first event after After with a watermark of at least At.
+// SetBy is the hash, in hexadecimal, of the id of the event or timer that set it.
 type Timer struct {
 	At, After int64
 	SetBy     string
 }
 
-// stage computes one partition of a pipeline of the chain. It keeps everything
-// in plain lists and looks at all of it at every event.
+// stage computes one partition of a pipeline of the chain. It keeps everything in plain lists and
+// scans all of it at every event.
 type stage struct {
 	name      string
 	place     func(key []byte) int
@@ -141,7 +140,7 @@ func (m *Message) places() []Header {
 	return append(list, Header{"afterbay-repartition", fmt.Sprintf("%d@%d", m.Partition, m.Offset)})
 }
 
-// id is the event's: the one that it brought, or the position where it was read first.
+// id returns the event's id: its own, or the position where it was read first.
 func (s *stage) id(m *Message) string {
 	if id := m.header("afterbay-id"); id != "" {
 		return id
@@ -229,8 +228,8 @@ func (s *stage) arrive(at, lateness int64) {
 	s.watermark = s.newest - lateness
 }
 
-// repeated reports whether one of the newest most ids is the same and in the
-// window before the newest time, and remembers an id that is not.
+// repeated reports whether id is among the newest ids and in the window before the newest time. If
+// not, it adds id.
 func (s *stage) repeated(id string, at, window int64, most int) bool {
 	remembered := s.seen[max(0, len(s.seen)-most):]
 	for _, o := range remembered {
@@ -244,7 +243,7 @@ func (s *stage) repeated(id string, at, window int64, most int) bool {
 	return false
 }
 
-// end returns what was made, with what is kept in the end.
+// end returns the result, with the state at the end.
 func (s *stage) end(window int64, most int) Made {
 	for _, o := range s.seen[max(0, len(s.seen)-most):] {
 		if o.at > s.newest-window {
@@ -269,8 +268,7 @@ type field struct {
 	optional   bool
 }
 
-// read reads the fields of an event. One that is optional is left out where it
-// is absent or null.
+// read reads the fields of an event. It omits an optional field that is absent or null.
 func read(value []byte, fields []field) (map[string]any, error) {
 	found, err := members(value)
 	if err != nil {

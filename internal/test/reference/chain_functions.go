@@ -18,7 +18,7 @@ type call struct {
 	watermark int64
 	offset    int64
 	timerName string // of a timer
-	after     int64  // likewise
+	after     int64  // of a timer
 	values    map[string]string
 	timers    map[string]Timer
 	outputs   []written
@@ -54,7 +54,7 @@ func copied[V any](m map[string]V) map[string]V {
 	return out
 }
 
-// memory finds what a function keeps of a key.
+// memory returns the state of a function for a key.
 func (s *stage) memory(function, key string) *Memory {
 	of := [2]string{function, key}
 	if s.memories[of] == nil {
@@ -63,8 +63,7 @@ func (s *stage) memory(function, key string) *Memory {
 	return s.memories[of]
 }
 
-// run calls a function that keeps something by key, for the record m, at whose
-// position its outputs stand.
+// run calls a function with state per key for the record m. Its outputs have the position of m.
 func (s *stage) run(f func(*call) error, m *Message, kept *Memory, id string, at int64) error {
 	c := &call{
 		id: id, key: kept.Key, at: at, watermark: s.watermark, offset: m.Offset,
@@ -94,7 +93,7 @@ func (s *stage) event(function string, a *arrival, f func(*call) error) error {
 	return s.run(f, &a.Message, s.memory(function, string(a.Key)), s.id(&a.Message), a.at)
 }
 
-// due is a timer whose time has come.
+// due is a timer that is due.
 type due struct {
 	memory *Memory
 	name   string
@@ -113,9 +112,8 @@ func (d due) before(o due) bool {
 	return d.name < o.name
 }
 
-// fire calls every timer that is due at the position of m, one after the other
-// in the order of time, key, function and name. What a call sets is among those
-// that come next.
+// fire calls every timer that is due at the position of m, in the order of time, key, function and
+// name. Timers that a call sets are included.
 func (s *stage) fire(m *Message) {
 	if s.watermark == never || s.watermark < s.soonest {
 		return
