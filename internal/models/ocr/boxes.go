@@ -8,8 +8,8 @@ import (
 
 // The settings that the models were designed for.
 const (
-	markAbove   = 0.3 // probability of text from which a place is marked
-	boxAbove    = 0.5 // mean probability from which a box is text
+	markAbove   = 0.3 // least probability of text for a mark
+	boxAbove    = 0.5 // least mean probability of a box of text
 	growBy      = 1.6 // a box is enlarged by this times its area over its perimeter
 	contoursMax = 1000
 	sideMin     = 3  // shortest side of a contour's box

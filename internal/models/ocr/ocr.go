@@ -30,9 +30,9 @@ const (
 	sideMost2  = 4000 // most pixels after scaling up
 	findSide   = 736  // least shorter side of a picture for finding lines
 	findPixels = 4_500_000
-	wide       = 8   // ratio of width to height from which a picture gets black lines above and below
-	turnAbove  = 0.9 // probability from which a line is upside down
-	sureAbove  = 0.5 // mean probability of its characters from which a line counts
+	wide       = 8   // least ratio of width to height at which a picture gets black lines above and below
+	turnAbove  = 0.9 // least probability of an upside-down line
+	sureAbove  = 0.5 // least mean probability of the characters of a line
 )
 
 // File is a model's file and its sha256, 64 hex digits.

@@ -234,8 +234,8 @@ func (s *slot) work(ctx context.Context, c calls) error {
 	return nil
 }
 
-// revive starts a process if there is none. It retries for a while, because a failed start (no
-// memory, a file being replaced) is not the fault of a call.
+// revive starts a process if the slot has no process. It retries for a while, because a failed
+// start (no memory, a file being replaced) is not the fault of a call.
 func (s *slot) revive(ctx context.Context) error {
 	until := time.Now().Add(s.patience)
 	for {
@@ -248,7 +248,8 @@ func (s *slot) revive(ctx context.Context) error {
 
 var errClosed = errors.New("the model is closed")
 
-// ready starts a process if there is none. After deaths it waits for the delay in wait first.
+// ready starts a process if the slot has no process. After deaths it waits for the delay in wait
+// first.
 func (s *slot) ready(ctx context.Context) error {
 	if s.process != nil {
 		return nil

@@ -25,7 +25,7 @@ const (
 	frame       = 512 // samples per step of the model
 	carried     = 64  // samples of the previous frame that precede them
 	stateSize   = 2 * 128
-	speechAbove = 0.5 // probability from which a frame is speech
+	speechAbove = 0.5 // least probability of a frame of speech
 )
 
 // Options say which model to use.

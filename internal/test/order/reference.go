@@ -10,7 +10,7 @@ import (
 type Want struct {
 	Stages  []string // labels of the stages, in the order of an event
 	Waves   int      // how many of them are done event by event, in the order of the log
-	Failure []string // of stages that ask: what is done for an event that they give up, behind their labels
+	Failure []string // of stages that ask: the steps for an event that they give up, after their labels
 	Refused []string // paths of what the order refuses, sorted; the rest is empty then
 }
 
@@ -22,7 +22,7 @@ type stage struct {
 	fed    []string // features that it only reads: they are written below
 	own    []string // features that it reads and counts the event in
 	writes []string // features that are read above and count the event here
-	waves  bool     // it needs what is known only when the events of a key before it are done with
+	waves  bool     // it needs a result that is known only after the earlier events of the key
 	path   string
 	keeps  []string // paths of what keeps something of each key
 	gives  []string // those of it that are done for an event that is given up
