@@ -20,7 +20,7 @@ import (
 	"github.com/afterbay/afterbay/internal/spec"
 )
 
-// Gateway is a gateway file: where clients connect, and to which pipeline.
+// Gateway is a gateway file: the address for clients, and the pipeline that they connect to.
 type Gateway struct {
 	Name          string          // also that of its topics `<name>.inbox` and `<name>.results` and of its groups
 	Listen        string          // host:port for clients; "" is 127.0.0.1:8088
@@ -42,7 +42,7 @@ type Gateway struct {
 	places map[string]spec.Place
 }
 
-// GatewayPipeline is the topics of a pipeline, or of several in a row.
+// GatewayPipeline holds the topics of a pipeline, or of a chain of pipelines.
 type GatewayPipeline struct {
 	Input       string   // the topic that it reads
 	Outputs     []string // topics whose records are results of their event: the first of an event ends it as ok

@@ -10,7 +10,7 @@ import (
 	"github.com/afterbay/afterbay/internal/spec"
 )
 
-// Keys is a file of keys: whose tokens a gateway accepts.
+// Keys is a key file: it defines the tokens that a gateway accepts.
 type Keys struct {
 	auth.Keys // with the paths of files joined with the folder of the file
 

@@ -14,8 +14,7 @@ import (
 	"github.com/afterbay/afterbay/internal/spec"
 )
 
-// Tokens is a token file: which tokens the servers of a process accept, each with its
-// roles.
+// Tokens is a token file: the tokens that the servers of a process accept, each with its roles.
 type Tokens struct {
 	Tokens []access.Token // at most 1,000; the paths of their files are joined with the folder of the token file
 

@@ -90,18 +90,18 @@ type Effects struct {
 	Elements  []Step // steps that run for each element of a list
 }
 
-// Case is one way of a route: an event takes the first whose condition holds.
+// Case is one case of a route. An event takes the first case with a true condition.
 type Case struct {
 	Name  string
 	When  string // expression of type bool; "" only of the last one, named default
 	Steps []Step
 	Then  string // instead of Steps: dlq (what happens without a default) or drop
 
-	Async bool // its scores are computed off the loop, as those of Score.Async
+	Async bool // compute its scores off the loop, as with Score.Async
 
-	// Budget is how long 99 of 100 of its events may take, from their append until
-	// their outputs are durable; 0 is what the pipeline's budget says. Only cases of
-	// the first route have one.
+	// Budget is the p99 limit for the time from the append of an event of this case until its
+	// outputs are durable. 0 means the budget of the pipeline. Only cases of the first route have
+	// one.
 	Budget time.Duration
 }
 

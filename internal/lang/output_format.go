@@ -6,14 +6,14 @@ import (
 	"github.com/afterbay/afterbay/internal/spec"
 )
 
-// OutputFormat is how the records of an emit are written. The zero value is JSON.
+// OutputFormat is the encoding of an emit's records. The zero value is JSON.
 type OutputFormat struct {
 	Avro       string // the file of the schema
 	Protobuf   Protobuf
 	JSONSchema string // the file of the schema
 
 	Registry bool // records begin with the id of the schema in Pipeline.Registry
-	Register bool // and it is registered if it is not there
+	Register bool // register the schema if the subject does not have it
 }
 
 // Kinds returns how many kinds of schemas the format names.

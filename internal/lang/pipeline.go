@@ -15,22 +15,22 @@ import (
 	"github.com/afterbay/afterbay/udf"
 )
 
-// Pipeline is one pipeline: what the pipeline file writes, in Go. Its zero
-// values are the file's defaults.
+// Pipeline is one pipeline, as the pipeline file writes it. Its zero values are the file's
+// defaults.
 type Pipeline struct {
-	Name      string // also the consumer group and the name of its state
+	Name      string // also the consumer group and the name of the pipeline's state
 	Input     Input
 	Inputs    []Input  // instead of Input: several topics, repartitioned through the topic <name>.repartition
 	Delivery  Delivery // "" is exactly-once
-	Replies   []string // topics whose records are replies to clients of a gateway, or lead to replies: an event of a client without a record in them ends in the topic <name>.ended; nil is without clients
+	Replies   []string // topics with records that are replies to gateway clients, or lead to replies: a client's event without a record in them ends in the topic <name>.ended; nil means that the pipeline has no clients
 	Commit    Commit
 	Models    []Model
 	Constants []spec.Constant
 	Steps     []Step
 
-	Content     Content // what fetch steps may fetch
+	Content     Content // sources that fetch steps may use
 	Registry    Registry
-	Sinks       []Sink // for Runner.Deliver
+	Sinks       []Sink // used by Runner.Deliver
 	DeadLetters DeadLetters
 
 	Budget Budget
@@ -40,8 +40,8 @@ type Pipeline struct {
 	Priority Priority
 	Tenant   Tenant
 
-	Engine Engine // for who opens the log, as afterbay run does: a Runner is given one
-	Code   Code   // what the steps name that is written in Go
+	Engine Engine // used by programs that open the log, such as afterbay run; a Runner gets its log as an argument
+	Code   Code   // the Go code that the steps name
 }
 
 // EachInput yields the inputs of a pipeline, each with its path.
@@ -62,18 +62,18 @@ func (p *Pipeline) EachInput() iter.Seq2[string, *Input] {
 // InputPath returns the path of one of several inputs.
 func InputPath(i int) string { return fmt.Sprintf("inputs[%d]", i) }
 
-// Code is what a pipeline calls by name in the program that embeds it.
+// Code holds the Go code that a pipeline calls by name, from the program that embeds it.
 type Code struct {
-	Functions map[string]udf.Function // of call steps
-	Models    map[string]model.Model  // of Model.Go
-	Sinks     []sink.Kind             // that pipeline files may name beside the built-in ones
-	Lookups   []lookup.Kind           // as Sinks, of lookups outside of the log
-	Logs      []stream.Kind           // as Sinks, of logs that `engine` may name
+	Functions map[string]udf.Function // for call steps
+	Models    map[string]model.Model  // for Model.Go
+	Sinks     []sink.Kind             // kinds that pipeline files may name in addition to the built-in ones
+	Lookups   []lookup.Kind           // like Sinks, for lookups outside the log
+	Logs      []stream.Kind           // like Sinks, for logs that `engine` may name
 
-	ModelKinds []model.Kind // as Sinks, of models of manifests
+	ModelKinds []model.Kind // like Sinks, for models of manifests
 }
 
-// Delivery is how often an output is written for an event after a crash.
+// Delivery says how often an output may be written for an event after a crash.
 type Delivery string
 
 // The delivery modes. The embedded log commits outputs, state and offsets in one frame, so every
@@ -87,20 +87,19 @@ const (
 // Input says what the pipeline reads.
 type Input struct {
 	Topic      string
-	Partitions int32         // of the topic where it has to be created; 0 is 4
+	Partitions int32         // partitions of the topic if the engine creates it; 0 is 4
 	Key        string        // a field of kind string or int: events of one key share state and order
 	Time       EventTime     // when the event happened
 	Fields     []Field       // what is read from an event
-	Format     Format        // how events are written
-	Envelope   envelope.Kind // what the data of events stands in
+	Format     Format        // encoding of events
+	Envelope   envelope.Kind // envelope around the data of events
 	MaxBytes   int           // a larger value is a dead letter; 0 is 1 MiB
 	Dedupe     *Dedupe       // nil takes every event
-	Backlog    Backlog       // bounds what waits in the topic
+	Backlog    Backlog       // limits the unprocessed records of the topic
 
-	// Repartition is set where the topic is written with another key: its events
-	// are first copied to the topic <name>.repartition, of so many partitions, by Key.
-	// 0 reads the topic itself; of several inputs, which are always copied, it
-	// is then 4.
+	// Repartition is set if the topic is written with another key. The engine then copies its
+	// events, by Key, to the topic <name>.repartition with this number of partitions. 0 reads the
+	// topic itself. Several inputs are always copied; 0 then means 4.
 	Repartition int32
 }
 
@@ -108,13 +107,13 @@ type Input struct {
 // JSON.
 func (in *Input) KeyInJSON() bool { return in.Envelope == envelope.Debezium && in.Repartition == 0 }
 
-// Format is how the records of an input are written. The zero value is JSON.
+// Format is the encoding of an input's records. The zero value is JSON.
 type Format struct {
 	Name string // json, or one of the names below
-	Avro string // the file of the schema that they were written with
+	Avro string // the file of the schema that the records were written with
 
 	Protobuf Protobuf
-	CSV      *CSV // a dialect; nil is another format, or that of FormatCSV
+	CSV      *CSV // a dialect; nil means another format, or FormatCSV with its defaults
 }
 
 // Kinds returns how many formats with options are set.
@@ -141,46 +140,45 @@ const (
 type CSV struct {
 	Delimiter string   // one character; "" is a comma
 	Quote     string   // one character, or none; "" is a double quote
-	Columns   []string // nil takes the fields in their order
+	Columns   []string // names of the columns; nil means the fields in their order
 }
 
 // FormatRegistry is the format of records that begin with the id of their schema in
 // Pipeline.Registry.
 const FormatRegistry = "schema_registry"
 
-// Registry is a schema registry that speaks Confluent's API.
+// Registry is a schema registry that implements Confluent's API.
 type Registry struct {
 	URL            string
 	User, Password string
 	Token          string // sent as Authorization: Bearer
-	TokenFile      string // a file of the token, read at each request
+	TokenFile      string // a file with the token, read for each request
 }
 
 // Protobuf is the message type of records.
 type Protobuf struct {
 	File    string // a .proto file, or a FileDescriptorSet
-	Message string // its full name; "" is the first of the file
+	Message string // its full name; "" is the first message of the file
 }
 
-// Backlog bounds the records of a topic that wait for the pipeline: sources that
-// send them by HTTP are turned away, with 429 and when to come back, from High on
-// until they are down at Low. The zero value limits them only by the size of the log.
+// Backlog limits the records of a topic that wait for the pipeline. From High records on, sources
+// that send by HTTP get a 429 response that says when to retry, until Low records are left. The
+// zero value limits the records only by the size of the log.
 type Backlog struct {
-	Max  int // that may wait; 0 is no bound
+	Max  int // records that may wait; 0 is no bound
 	High int // 0 is three quarters of Max
 	Low  int // 0 is a third of High, where that is 0 too
 }
 
-// Dedupe drops an event if its id is among the last Max ids that arrived in its partition and the
-// event with that id is less than Window before the newest event time.
+// Dedupe drops an event under two conditions: its id is among the last Max ids that arrived in its
+// partition, and the event with that id is less than Window before the newest event time.
 type Dedupe struct {
 	ID     string        // a field of kind string or int
-	Window time.Duration // of event time; 0 is 24 h
+	Window time.Duration // in event time; 0 is 24 h
 	Max    int           // ids remembered by partition, the last by arrival, 32 bytes of memory each; 0 is 1,000,000
 }
 
-// EventTime says where an event's time stands and how far events may be out of
-// order.
+// EventTime says where an event's time stands, and how far events may be out of order.
 type EventTime struct {
 	Field     string        // "" takes the time of the append
 	Unit      string        // s, ms, us, ns (field of type int or number) or rfc3339 (time)
@@ -188,10 +186,10 @@ type EventTime struct {
 	Lateness  time.Duration // the watermark is the newest time seen less this; 0 is none
 	Late      string        // how to handle an event before the watermark: dlq (default), drop, include
 	LateTo    string        // instead of Late: the topic it is written to as it came
-	Idle      time.Duration // at the end of the topic without an event, after which time goes on with the clock, by so much at a time; 0 is never. Where events of several partitions meet: after which a partition without an event holds the others back no longer; 0 is 1 s, and 100 ms if the time is that of the append
-	NeverIdle bool          // where events of several partitions meet: a partition without an event holds the others back for ever
-	Order     string        // where events of several partitions meet: time (default) or arrival
-	Wait      time.Duration // where events of several partitions meet: how long an event is waited for that is out of order in its own partition
+	Idle      time.Duration // idle time. At the end of a single input without events, the watermark then advances with the clock, in steps of this size; 0 means never. With events from several partitions, an idle partition then stops delaying the others; 0 means 1 s, or 100 ms if event time is the time of the append
+	NeverIdle bool          // with events from several partitions: a partition without events delays the others without limit
+	Order     string        // with events from several partitions: time (default) or arrival
+	Wait      time.Duration // with events from several partitions: how long to wait for an event that is out of order within its partition
 	MaxAhead  time.Duration // a time further past the append is a dead letter; 0 is 1 h
 }
 
@@ -206,9 +204,9 @@ const (
 // ByArrival reports whether events of several partitions are processed in order of arrival.
 func (t *EventTime) ByArrival() bool { return t.Order == OrderArrival }
 
-// RowTime says where the time stands from which a row of a table is valid.
+// RowTime says where to find the time when a row of a table becomes valid.
 type RowTime struct {
-	Field  string // of the row; "" takes the time of the append
+	Field  string // a field of the row; "" takes the time of the append
 	Unit   string // s, ms, us, ns (an int or number) or rfc3339
 	Format string // instead of Unit: the layout of a string, as package time has it; without a zone it is UTC
 }
@@ -264,9 +262,9 @@ type Commit struct {
 // durable. Events over it are counted by the phase that took the most beyond its
 // share.
 type Budget struct {
-	P99     time.Duration // which 99 of 100 events keep; 0 is no budget
+	P99     time.Duration // limit that 99 of 100 events keep; 0 is no budget
 	Queue   time.Duration // share of the time from the append to the reading; 0 is an equal part of what the other shares leave
-	Order   time.Duration // of the time until an event's turn in the order of several source partitions; 0 is an equal part of what the other shares leave
+	Order   time.Duration // share for the time until an event's turn in the order of several source partitions; 0 is an equal part of what the other shares leave
 	Feature time.Duration // of decoding, features and expressions; 0 is an equal part of what the other shares leave
 	Model   time.Duration // of calls of models; 0 is an equal part of what the other shares leave
 	Emit    time.Duration // of making the outputs; 0 is an equal part of what the other shares leave
@@ -286,7 +284,7 @@ type Queue struct {
 // Priority says which of the events that wait off the loop are called for first. An
 // event that is neither high nor low is normal.
 type Priority struct {
-	High    string        // expression of type bool over what is read of events and constants; "" is none
+	High    string        // expression of type bool over fields of events and constants; "" means that no event is high
 	Low     string        // events of low priority; one that is also high is high
 	Weights []int         // shares of the calls that high, normal and low events get while all wait; nil is 8, 4, 1
 	Age     time.Duration // after which waiting events count twice their weight, after twice as long three times, up to that of high ones; 0 is 10 s
@@ -295,8 +293,8 @@ type Priority struct {
 // Tenant says whose events are. Those of a class that wait off the loop are called
 // for in turns of their tenants, one event each, however many a tenant has.
 type Tenant struct {
-	By  string // expression of type string over what is read of events and constants; "" is one tenant
-	Max int    // events of a tenant that may wait in the process, beyond which its next ones are given up; 0 is any number
+	By  string // expression of type string over fields of events and constants; "" is one tenant
+	Max int    // events of a tenant that may wait in the process; beyond this limit its next events are given up; 0 is any number
 }
 
 // DeadLetters says when a pipeline stops because too many of its events
@@ -305,11 +303,12 @@ type DeadLetters struct {
 	StopAbove spec.Share // where more of the events become dead letters, at least 10, the process stops reading, and is not ready, until it is told to go on or started again; the zero value never stops
 }
 
-// Sink hands the records of a topic to a service, each until the service took it.
+// Sink delivers the records of a topic to a service. It retries each record until the service
+// accepts it.
 type Sink struct {
 	From        string        // a topic that the pipeline writes
-	Name        string        // of the sink: its consumer group is <pipeline>.<name>, its dead letters go to <pipeline>.<name>.dlq; "" is the topic's name
-	Kind        string        // the field that has Config
+	Name        string        // name of the sink: its consumer group is <pipeline>.<name>, and its dead letters go to <pipeline>.<name>.dlq; "" is the topic's name
+	Kind        string        // the name of the kind, which is also the field of the file with Config
 	Config      sink.Config   // where the records go
 	Timeout     time.Duration // of a call, which is then made again; 0 is 3 s, and 30 s of a database and 2 m of an object
 	Concurrency int           // calls at once, those of a key one after the other; of a database the connections that its rows are spread over by key, up to 64; 0 is 16, and 4 of a database and of objects
@@ -321,17 +320,17 @@ type Sink struct {
 // Model names a model file and its outputs.
 type Model struct {
 	Name    string
-	File    string   // a model, or its manifest where it ends with .yaml
+	File    string   // a model, or its manifest if the name ends with .yaml
 	Go      string   // instead of File: a name in afterbay.Code.Models
-	URL     string   // instead of File: a model of that version on a server of the Open Inference Protocol, grpc://host:port/model, grpcs://, http:// or https://
-	Process []string // instead of File: a program that is the model, as one of kind process, and its arguments
-	Dir     string   // that Process runs in; "" is that of this process
+	URL     string   // instead of File: a model with that version on a server of the Open Inference Protocol, grpc://host:port/model, grpcs://, http:// or https://
+	Process []string // instead of File: a program that runs the model, as for kind process, and its arguments
+	Dir     string   // working directory of Process; "" is that of this process
 	Version int      // at least 1, that of the manifest where there is one: "latest" is not a version
 	Outputs []Field
-	Trees   string // of a File of XGBoost: all, or best, those up to the best iteration; "" is as tree.Options says
+	Trees   string // for an XGBoost File: all, or best, the trees up to the best iteration; "" means the default of tree.Options
 
-	// Manifest is what the file says where it is a manifest: the model is only
-	// usable where all of it holds.
+	// Manifest is the content of File if File is a manifest. The model is only usable if it matches
+	// its manifest.
 	Manifest *model.Manifest
 
 	// Call says how the model is called where it may be slow, late or down: events
@@ -339,8 +338,8 @@ type Model struct {
 	// event's, but for models of kinds remote and process, whose nil is a zero
 	// Calling.
 	Call *Calling
-	// Journal says whether the model's answers are kept. nil keeps, of models of
-	// kinds remote and process, those of calls that are made for queued events.
+	// Journal says whether the model's answers are kept. With nil, a model of kind remote or
+	// process keeps the answers to calls for queued events.
 	Journal *Journal
 }
 
@@ -348,19 +347,19 @@ type Model struct {
 // run.
 func (m *Model) Inline() bool { return m.URL != "" || m.Process != nil }
 
-// Journal keeps the answers of a model beside the partition of their events, so
-// that a crash, a retry or another event that asks the same asks again only for
-// what was under way. The zero value keeps the answer to every call: the model's
-// scores are async then, since an answer is used when it is durable.
+// Journal keeps the answers of a model beside the partition of their events. After a crash or a
+// retry, only calls that were in flight are repeated. An identical request of another event uses
+// the kept answer. The zero value keeps the answer to every call. The model's scores are then
+// async, because an answer is used only when it is durable.
 type Journal struct {
 	Off       bool          // none are kept
-	By        string        // request, where events that ask the same share an answer, or event, where each has its own; "" is event for chat, transcriptions and lookups, and request for others
+	By        string        // request: identical requests share an answer; event: each event has its own; "" is event for chat, transcriptions and lookups, and request for others
 	Retention time.Duration // of event time; 0 is 7 days, and the most that a model of the pipeline says counts for all
 	Max       int           // bytes of answers beside a partition, beyond which the oldest go; 0 is 256 MiB, and the most that a model of the pipeline says counts for all
 	Price     float64       // of an answer, for afterbay journal stats; 0 is unknown
 }
 
-// Calling says how a model is called that may be slow, late or down.
+// Calling says how to call a model that may be slow or down.
 type Calling struct {
 	Timeout     time.Duration // of a call; 0 is that of the model itself, or 1 h of one that computes here, or 3 s
 	Budget      bool          // the share of the pipeline's budget that calls have
@@ -372,8 +371,8 @@ type Calling struct {
 	Breaker     Breaker
 }
 
-// Backoff bounds the time from an attempt to the next: any from 0 to a ceiling that
-// doubles with each.
+// Backoff limits the delay before the next attempt: a random delay from 0 to a ceiling that doubles
+// with each attempt.
 type Backoff struct {
 	Base time.Duration // first ceiling; 0 is 200 ms
 	Max  time.Duration // last ceiling; 0 is 30 s
@@ -384,7 +383,7 @@ type Breaker struct {
 	Failures int           // calls in a row that fail by the model's fault, of different events, with no later call answered; 0 is 5
 	Rate     float64       // share of the calls of the last 10 s, of 20 or more, that fail by the model's fault; 0 is 0.5
 	Probe    time.Duration // until a call tries whether it works again; 0 is 30 s
-	Open     string        // pause (default) reads no more, queue goes on with the events that need no call, fallback takes the scores' fallback
+	Open     string        // pause (default) stops reading, queue continues with the events that need no call, fallback uses the scores' fallback
 }
 
 // Step is one step. Its type is its kind.
@@ -403,7 +402,7 @@ type Step interface {
 	Bind(s *Scope, path string)
 }
 
-// Content says what may be fetched, and what is kept of it.
+// Content says which sources may be fetched, and how content is cached.
 type Content struct {
 	Root    string   // the absolute path of the folder that files are in, out of which no link leads; "" is no files
 	Hosts   []string // that are asked by HTTPS, where *.example.com is all below one; nil is any

@@ -17,9 +17,9 @@ type Call struct {
 	Go      string       // a name in afterbay.Code.Functions
 	When    string       // a skipped call leaves its outputs absent: they are optional then
 	Inputs  []string     // names that it may read
-	Outputs []lang.Field // names that it introduces
+	Outputs []lang.Field // names that the call introduces
 	Topics  []string     // topics that it may write
-	Name    string       `json:",omitempty"` // as Emit.Name, for Topics
+	Name    string       `json:",omitempty"` // like Emit.Name, for Topics
 }
 
 // StepKind implements Step.

@@ -17,13 +17,13 @@ import (
 // Chunk splits the text of a document into chunks. It also lists the chunks of the previous version
 // that no longer exist.
 type Chunk struct {
-	Name      string // begins the names that it introduces
+	Name      string // prefix of the names that the step introduces
 	Text      string // expression of type string
 	By        chunk.By
-	Size      int    // tokens of a chunk; 0 is 256
-	Overlap   int    // tokens that a chunk shares with the one before
-	Max       int    // chunks; 0 is 200
-	Tokenizer string // file; "" counts words
+	Size      int    // tokens in a chunk; 0 is 256
+	Overlap   int    // tokens that a chunk shares with the previous one
+	Max       int    // most chunks; 0 is 200
+	Tokenizer string // file of a tokenizer; "" counts words
 }
 
 const defaultSize = 256

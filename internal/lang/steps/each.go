@@ -18,19 +18,19 @@ import (
 type Each struct {
 	In     string       // expression of a list
 	As     string       // prefix of the names of an element's fields, or the name of a scalar
-	Fields []lang.Field // of elements that are objects
-	Max    int          // elements; 0 is 200
-	When   string       // for which elements; "" is all
+	Fields []lang.Field // fields of elements that are objects
+	Max    int          // most elements; 0 is 200
+	When   string       // condition for elements; "" means all
 	Steps  []lang.Step
 	Gather *Gather // nil makes no list
 }
 
-// Gather says what list the elements make.
+// Gather describes the list that the elements form.
 type Gather struct {
 	To    string // the name of the list
-	When  string // which elements have a value in it; "" is all
-	Sort  string // expression of a number, the least first; "" keeps the order
-	Top   int    // values; 0 is all
+	When  string // condition for elements with a value in the list; "" means all
+	Sort  string // expression of a number, the smallest first; "" keeps the order
+	Top   int    // most values; 0 means all
 	Value Member // without a name
 }
 

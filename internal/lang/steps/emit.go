@@ -17,12 +17,12 @@ type Emit struct {
 	Topic string
 	Key   string // a name; "" is the input's key, and its partition with it
 	When  string
-	// Delete is an expression of type bool: where it holds the record has no value, which deletes
-	// its key. "" is never.
+	// Delete is an expression of type bool. If it is true, the record has no value, which deletes
+	// its key. "" means never.
 	Delete string            `json:",omitempty"`
-	ID     string            // expression of type string; "" is pipeline:event:topic, and #Name behind it
-	Name   string            `json:",omitempty"` // which of several steps that write Topic this one is; one of them needs none
-	Names  []string          // names; dots become _; event.* is all fields, feature.* expands
+	ID     string            // expression of type string; "" means pipeline:event:topic, with #Name at the end if there is a name
+	Name   string            `json:",omitempty"` // distinguishes several steps that write Topic; one of them needs no name
+	Names  []string          // names; dots become _; event.* stands for all fields, feature.* for all columns
 	Value  []Member          // instead of Names
 	Format lang.OutputFormat `json:",omitzero"`
 }

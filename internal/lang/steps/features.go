@@ -17,25 +17,25 @@ import (
 // Features is a step with features of the event's key. They count the event together.
 type Features struct{ List []Feature }
 
-// Feature is a keyed feature: exactly one of Windows, Last and Elapsed.
+// Feature is a keyed feature. It has exactly one of Windows, Last and Elapsed.
 type Feature struct {
 	Name       string
 	Value      string        // expression; "" counts events
 	When       string        // expression of type bool; "" is always
-	From       string        // topic of the input whose events count; "" is all
-	By         string        // field whose events count; "" is the event's key
-	Delay      time.Duration // with By: how old Value and When are when events know them; 0 is at once
-	Per        string        // expression: what the events that count are split by; "" is nothing
+	From       string        // topic of the input with the events to count; "" means all inputs
+	By         string        // field that keys the feature; "" means the event's key
+	Delay      time.Duration // with By: delay until events see Value and When; 0 means none
+	Per        string        // expression: the group of an event; "" means no groups
 	Windows    []string      // sliding windows: "60s" keeps each entry and is exact, "60s/5s" keeps one partial result for each pane of 5 s
 	Last       int           // the newest values by arrival, 1 to 1,000
 	Elapsed    bool          // seconds since the key's newest event before this one for which When holds
 	Aggregates []string      // names of feature.Aggregates
-	Type       string        // of a value that later steps make, if it is no number
-	HalfLife   time.Duration // of ewma
-	Take       int           // values of list and top, 0 is 10; with Per groups, 0 is 100
+	Type       string        // kind of a value that later steps make, if it is no number
+	HalfLife   time.Duration // half-life of ewma
+	Take       int           // values of list and top, 0 means 10; with Per, groups, 0 means 100
 	Decimals   *int          // aggregate exact integers of this many decimals, 0 to 9
 	Empty      *float64      // the result of an aggregate of numbers without entries, and of elapsed before the first event: count, sum, changes and distinct are 0 instead; nil is 0
-	Max        int           // entries of exact windows of a key, 64 to 1,048,576; 0 is 65,536, or 1,024 with aggregates that look at entries
+	Max        int           // entries in the exact windows of a key, 64 to 1,048,576; 0 means 65,536, or 1,024 with aggregates that read entries
 	Overflow   string        // beyond Max: pane reads sixtieths of the window, with oldest the oldest entries leave, dlq refuses the event
 }
 

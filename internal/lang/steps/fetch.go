@@ -19,15 +19,15 @@ import (
 type Fetch struct {
 	Name string
 	URL  string // a name of kind string: file:///folder/name, s3://bucket/key, https://host/path
-	URLs string // instead of URL: a name of kind string[], whose content is that of each, one behind the other
+	URLs string // instead of URL: a name of kind string[]; the contents are concatenated in order
 	Max  int    // bytes, of all URLs, beyond which content is a dead letter; 0 is 10 MiB
-	When string // expression of type bool; "" is always. Without it the names are optional
+	When string // expression of type bool; "" means always. If it is false, the names are absent, so they are optional
 
-	Call    *lang.Calling // how it is called for; nil is its zero value, with a timeout of 30 s. Its breaker is that of each host and bucket
-	Journal *lang.Journal // keeps the hash and the size of what each event was given; nil keeps it too
+	Call    *lang.Calling // how to make the request; nil means a zero Calling with a timeout of 30 s. Each host and bucket has its own breaker
+	Journal *lang.Journal // stores the hash and the size of the content for each event; nil stores them too
 	Ordered bool          // the events of a key are queued behind one of it that is queued
 
-	// OnFailure is done for an event whose content is not to be had, as Score.OnFailure.
+	// OnFailure runs for an event with unavailable content, like Score.OnFailure.
 	OnFailure []lang.Step
 }
 

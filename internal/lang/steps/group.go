@@ -17,17 +17,17 @@ import (
 // event, made of them, goes on.
 type Group struct {
 	Name       string        // prefix of the names that it introduces: .key, .count, .complete, .missing, .ended, and the lists .<field> of the input's fields of type string, joined into one of those of type bytes
-	By         string        // a name of kind string or int: what the events have in common
-	Order      string        // a name of kind int, from 0 on; "" orders by event time
-	End        string        // a name of kind bool: the event is the last in order; "" where nothing says so
-	ID         string        // a name of kind string or int, a second event of which is left out; "" is Order, or else meta.id
-	Idle       time.Duration // gap between event times that begins another group; 0 is none
-	Timeout    time.Duration // event time since its first event from which on an event begins another group; 0 is never
-	Every      time.Duration // windows end at its multiples, and have the events before; 0 is no windows
-	Size       time.Duration // of a window, a multiple of Every; 0 is Every
+	By         string        // a name of kind string or int: the value that the events share
+	Order      string        // a name of kind int, from 0 on; "" means event time
+	End        string        // a name of kind bool: the event is the last in order; "" if no name tells it
+	ID         string        // a name of kind string or int; a second event with the same id is ignored; "" means Order, or else meta.id
+	Idle       time.Duration // gap between event times that begins a new group; 0 means no such limit
+	Timeout    time.Duration // event time after the first event of a group when the next event begins a new group; 0 means never
+	Every      time.Duration // windows end at multiples of it and contain the events before; 0 means no windows
+	Size       time.Duration // size of a window, a multiple of Every; 0 means Every
 	Values     []GroupValue
 	Max        GroupMax
-	Late       string // how to handle an event within a group that ended: dlq (default), drop, or include, which begins another
+	Late       string // how to handle an event for a group that has ended: dlq (default), drop, or include, which begins a new group
 	Incomplete string // how to handle a group that ended without all of its events: dlq (default) or pass
 }
 

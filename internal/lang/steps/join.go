@@ -15,18 +15,18 @@ import (
 // Join pairs the events of two inputs by event time. The left event of a pair goes on with the
 // fields of the right event; the right event ends here.
 type Join struct {
-	Name   string        // prefix of the names that it introduces: .matched, .count (of match: last), and .<field> for each field of the right
+	Name   string        // prefix of the names that the join introduces: .matched, .count (with match: last), and .<field> for each field of the right event
 	Left   string        // topic of an input
-	Right  string        // topic of the other
-	On     []JoinOn      // fields that are equal in a pair, beside the key; nil is the key alone
-	Within time.Duration // how much later than the left the right may be, both included
-	Before time.Duration // how much earlier, likewise
-	Type   string        // left (default), or inner, in which a left without a right is dropped
+	Right  string        // topic of the other input
+	On     []JoinOn      // fields that are equal in a pair, in addition to the key; nil means only the key
+	Within time.Duration // how much later than the left event the right event may be, inclusive
+	Before time.Duration // how much earlier it may be, inclusive
+	Type   string        // left (default), or inner, which drops a left event without a right event
 	Match  string        // first (default), last or each
 	Max    JoinMax
 }
 
-// JoinOn is a field of the left, and one of the right.
+// JoinOn is a field of the left event, and one of the right event, that must be equal.
 type JoinOn struct{ Left, Right string }
 
 // JoinMax bounds what waits beside a partition: an event beyond it is a dead letter.

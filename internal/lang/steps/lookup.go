@@ -25,52 +25,53 @@ type Lookup struct {
 	Table    string         // a topic: its newest record of a key, a JSON object, is the row, and one without a value deletes it
 	Versions RowVersions    // which row of a key in Table is found
 	Key      string         // a name of kind string or int
-	Vector   string         // instead of Key a name of kind number[n]: the row is made of the documents that are nearest to it
-	When     string         // expression of type bool; "" is always. A lookup that is skipped finds nothing
-	Fields   []lang.Field   // what is read of the row
-	Empty    []lang.Binding // what fields are where there is no row; the others are optional then
+	Vector   string         // instead of Key: a name of kind number[n]; the row is made of the nearest documents
+	When     string         // expression of type bool; "" means always. A skipped lookup finds no row
+	Fields   []lang.Field   // the fields to read from the row
+	Empty    []lang.Binding // values of fields if there is no row; the other fields are then optional
 
 	Kind   string        // of lookups outside of the log, by its name
 	Config lookup.Config // what the file says of where the rows are; nil where they are in Table
 
-	// What follows is of documents that are found by Vector. A field of kind string is
-	// the texts of its column of all of them, the nearest first, and one of kind
-	// string[] a list of these; one of another kind is of the nearest; the field
-	// distance is how far that is.
+	// The following fields are for documents found by Vector. A field of kind string contains the
+	// texts of its column from all documents, the nearest first. A field of kind string[] is a list
+	// of these texts. A field of any other kind comes from the nearest document. The field distance
+	// is the distance of the nearest document.
 
-	Limit    int            // how many are found at most; 0 is 5
-	Where    []lang.Binding // columns, and expressions of kind string or int that they equal
+	Limit    int            // most documents to find; 0 is 5
+	Where    []lang.Binding // columns, with the expressions of kind string or int that they must equal
 	Distance string         // cosine, l2 or inner_product; "" is cosine
-	Join     string         // between the texts; "" is an empty line
+	Join     string         // separator between the texts; "" is an empty line
 
-	// What follows is of lookups outside of the log.
+	// The following fields are for lookups outside the log.
 
-	Cache   RowCache      // rows that are used without asking again
-	Batch   RowBatch      // which keys share a call
-	Call    *lang.Calling // how it is called that may be slow, late or down; nil is its zero value. Its concurrency is also that of the calls for events that are not queued
-	Journal *lang.Journal // keeps the row of each event; nil keeps none
+	Cache   RowCache      // cache of rows
+	Batch   RowBatch      // how keys share a call
+	Call    *lang.Calling // how to call a source that may be slow or down; nil means a zero Calling. Its concurrency also limits the calls for events that are not queued
+	Journal *lang.Journal // stores the row of each event; nil stores none
 	Async   bool          // every event is queued before the call, which is made off the loop
 	Ordered bool          // the events of a key are queued behind one of it that is queued
 }
 
-// RowVersions says what rows of a table stand in, and which row of a key is found: the newest, or
-// the one that was valid at the time of the event. The latter needs the other fields.
+// RowVersions describes the encoding of a table's rows, and which row of a key a lookup finds: the
+// newest, or the one that was valid at the time of the event. Only the latter uses Time, History
+// and Wait.
 type RowVersions struct {
-	Envelope envelope.Kind // "" is none
-	Format   lang.Format   // how the rows are encoded: JSON, by a schema registry, or by a schema of a file
-	AsOf     string        // arrival or event; "" is arrival
-	Time     lang.RowTime  // from when on a row is valid
-	History  time.Duration // how far before the watermark rows are kept; 0 is 24 h, or the lateness of the inputs where that is more
+	Envelope envelope.Kind // "" means no envelope
+	Format   lang.Format   // encoding of the rows: JSON, a schema in the registry, or a schema in a file
+	AsOf     string        // arrival or event; "" means arrival
+	Time     lang.RowTime  // time when a row becomes valid
+	History  time.Duration // how long before the watermark rows are kept; 0 means 24 h, or the lateness of the inputs if that is longer
 	Wait     time.Duration // how long after its append an event waits for rows
 }
 
-// RowCache keeps the rows of a lookup in the memory of a process.
+// RowCache caches the rows of a lookup in the memory of a process.
 type RowCache struct {
-	TTL time.Duration // how long a row, or that there is none, is used without asking again; 0 is not at all
+	TTL time.Duration // how long a row, or its absence, is cached; 0 is not at all
 	Max int           // bytes of keys and rows, of a process; 0 is 64 MiB
 }
 
-// RowBatch says which keys of a lookup share a call.
+// RowBatch says how keys of a lookup share a call.
 type RowBatch struct {
 	Size int // most keys of a call, but for HTTP of one key each; 0 is 100, and 16 of vectors
 }

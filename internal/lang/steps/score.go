@@ -25,27 +25,27 @@ type Score struct {
 	When     string         // a skipped score yields Fallback or optional outputs
 	Inputs   []string       // names and expressions in the model's order; feature.* expands
 	ByName   []lang.Binding // instead of Inputs: model feature name to name or expression, any order
-	Fallback []lang.Binding // output to expression
+	Fallback []lang.Binding // name of an output to expression
 	Batch    Batch
 
-	// Async queues every event before the call, which is made off the loop: events
-	// that do not need it do not wait for it. Ordered queues the events of a key
-	// behind one of it that is queued, so that they are done with in order.
+	// Async queues every event before the call, which runs off the loop. Events that do not need
+	// the call do not wait for it. Ordered queues an event if an earlier event of its key is
+	// queued, so that the events of a key finish in order.
 	Async   bool
 	Ordered bool
 
-	// Partial shows the words of a chat model while they come; nil does not. The
-	// score is async, and its model's only output a string.
+	// Partial shows the words of a chat model as they arrive; nil does not. The score must be
+	// async, and the model's only output a string.
 	Partial *Partial
 
-	// OnFailure is done for an event that is given up: let, decide, call and emit.
-	// It is a dead letter too, unless they write something.
+	// OnFailure runs for an event that is given up. It may contain let, decide, call and emit. If
+	// these steps write nothing, the event also becomes a dead letter.
 	OnFailure []lang.Step
 }
 
-// Partial has the words that a model has said so far written to a topic, as
-// {"id": ..., "model_output": ...}, by the event's key. What was said before a crash or
-// a retry may differ from what is said after it: the pipeline's own output is the answer.
+// Partial writes the words that a model has produced so far to a topic, as {"id": ...,
+// "model_output": ...}, keyed like the event. The words before a crash or a retry may differ from
+// those after it: the answer is the pipeline's own output.
 type Partial struct {
 	Topic    string
 	Interval time.Duration // least time between the records of an event; 0 is 250 ms
