@@ -22,21 +22,21 @@ import (
 
 // Gateway is a gateway file: the address for clients, and the pipeline that they connect to.
 type Gateway struct {
-	Name          string          // also that of its topics `<name>.inbox` and `<name>.results` and of its groups
+	Name          string          // also the name of its topics `<name>.inbox` and `<name>.results` and of its groups
 	Listen        string          // host:port for clients; "" is 127.0.0.1:8088
-	Cert          string          // a file of the certificate of TLS, PEM
-	Key           string          // a file of its key, PEM
+	Cert          string          // file with the TLS certificate, PEM
+	Key           string          // file with the certificate's key, PEM
 	Pipeline      GatewayPipeline // input topic of the clients' events, and topics of their results
 	Engine        lang.Engine     // the log that `afterbay gateway` works on; `afterbay run --gateway` has that of the pipeline
-	Keys          string          // the file of keys, which says whose tokens are taken
-	CursorKey     string          // signs the positions that clients come back with: at least 32 bytes, the same for all gateways of the name
-	CursorKeyFile string          // a file of that secret alone; space around it is no part of it
-	Origins       []string        // of pages that may connect; "*" is any
-	Partitions    int32           // of inbox and results, which never change; 0 is 8
-	Epoch         int             // of the log: write another number after records of it were lost, so that clients hear of a gap; 0 is 0
-	Limits        GatewayLimits   // bounds what clients may take
+	Keys          string          // the key file, which defines the accepted tokens
+	CursorKey     string          // signs the resume positions of clients: at least 32 bytes, the same for all gateways with the name
+	CursorKeyFile string          // a file that contains only this secret; surrounding space is ignored
+	Origins       []string        // origins of pages that may connect; "*" stands for any
+	Partitions    int32           // partitions of inbox and results, which never change; 0 is 8
+	Epoch         int             // epoch of the log: change it after the log lost records, so that clients learn of a gap; 0 is 0
+	Limits        GatewayLimits   // limits for clients
 	Heartbeat     GatewayHeartbeat
-	Drain         time.Duration // the time over which clients are sent away when the process ends; 0 is 30 s
+	Drain         time.Duration // time over which clients are disconnected when the process ends; 0 is 30 s
 
 	source *spec.Source
 	places map[string]spec.Place
@@ -44,39 +44,39 @@ type Gateway struct {
 
 // GatewayPipeline holds the topics of a pipeline, or of a chain of pipelines.
 type GatewayPipeline struct {
-	Input       string   // the topic that it reads
-	Outputs     []string // topics whose records are results of their event: the first of an event ends it as ok
-	Partials    []string // topics of parts of results, which come before
-	DeadLetters []string // topics of dead letters: they end an event as dead_lettered
-	Late        []string // topics of late events: they end as rejected
-	Unreplied   string   // expire: events without a reply end when limits.window has passed, as expired
+	Input       string   // the topic that the pipeline reads
+	Outputs     []string // topics with results: the first record for an event ends it as ok
+	Partials    []string // topics with partial results, which precede the result
+	DeadLetters []string // topics with dead letters: they end an event as dead_lettered
+	Late        []string // topics with late events: they end as rejected
+	Unreplied   string   // expire: events without a reply end as expired after limits.window
 }
 
-// GatewayLimits is what clients may take.
+// GatewayLimits are the limits for clients.
 type GatewayLimits struct {
-	Connections int           // open at a time; 0 is 10,000
+	Connections int           // open connections; 0 is 10,000
 	Pending     int           // events of a connection that wait for their result; 0 is 50
-	Message     int           // bytes of a message; 0 is 64 KiB
-	Address     GatewayShare  // what one address may take, of IPv6 one /64: 256 connections, 20 new ones a second, 100 at once after a pause
-	Tenant      GatewayShare  // what one tenant may take: 10,000 connections, 10,000 connections and events a second, 20,000 at once after a pause
+	Message     int           // bytes in a message; 0 is 64 KiB
+	Address     GatewayShare  // limits for one address, or one /64 of IPv6: 256 connections, 20 new ones a second, 100 at once after a pause
+	Tenant      GatewayShare  // limits for one tenant: 10,000 connections, 10,000 connections and events a second, 20,000 at once after a pause
 	Held        int           // events of a client that wait for one with a smaller sequence number; 0 is 32
-	HeldFor     time.Duration // how long they wait; 0 is 30 s
-	Window      time.Duration // how long ids of events are remembered; an event without an outcome ends then, as expired; 0 is 24 h
-	IDs         int           // how many ids a partition remembers, the newest; 0 is 1,000,000
+	HeldFor     time.Duration // how long these events wait; 0 is 30 s
+	Window      time.Duration // how long ids of events are remembered; an event without an outcome then ends as expired; 0 is 24 h
+	IDs         int           // ids that a partition remembers, the newest; 0 is 1,000,000
 }
 
 // GatewayShare is what one of many may take.
 type GatewayShare struct {
-	Connections int // open at a time
-	Rate        int // a second
-	Burst       int // at once after a pause
-	Keys        int // addresses or tenants that are remembered; 0 is 65,536
+	Connections int // open connections
+	Rate        int // events or connections a second
+	Burst       int // events or connections at once after a pause
+	Keys        int // remembered addresses or tenants; 0 is 65,536
 }
 
-// GatewayHeartbeat is how clients that are gone are noticed.
+// GatewayHeartbeat says how to detect clients that are gone.
 type GatewayHeartbeat struct {
-	Interval time.Duration // between pings; 0 is 15 s
-	Timeout  time.Duration // how long a client may leave one unanswered; 0 is 10 s
+	Interval time.Duration // time between pings; 0 is 15 s
+	Timeout  time.Duration // how long a client may take to answer a ping; 0 is 10 s
 }
 
 var readTopics = spec.ListOf(spec.TextOf("a topic"))

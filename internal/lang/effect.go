@@ -93,7 +93,7 @@ type Effects struct {
 // Case is one case of a route. An event takes the first case with a true condition.
 type Case struct {
 	Name  string
-	When  string // expression of type bool; "" only of the last one, named default
+	When  string // expression of type bool; "" only for the last case, named default
 	Steps []Step
 	Then  string // instead of Steps: dlq (what happens without a default) or drop
 

@@ -6,11 +6,11 @@ import (
 	"github.com/afterbay/afterbay/internal/spec"
 )
 
-// Lag says how far the pipeline may fall behind: how long ago the oldest event
-// that it has not committed may have come in.
+// Lag limits how far the pipeline may fall behind: the age of the oldest event that it has not
+// committed.
 type Lag struct {
-	Warn     time.Duration // beyond it a metric turns 1 and a line is logged; 0 is never
-	Critical time.Duration // beyond it the process is also not ready; 0 is never
+	Warn     time.Duration // beyond this lag a metric becomes 1 and a line is logged; 0 is never
+	Critical time.Duration // beyond this lag the process is also not ready; 0 is never
 }
 
 var lagFields = []spec.Field[Lag]{

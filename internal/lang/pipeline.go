@@ -90,7 +90,7 @@ type Input struct {
 	Partitions int32         // partitions of the topic if the engine creates it; 0 is 4
 	Key        string        // a field of kind string or int: events of one key share state and order
 	Time       EventTime     // when the event happened
-	Fields     []Field       // what is read from an event
+	Fields     []Field       // the fields to read from an event
 	Format     Format        // encoding of events
 	Envelope   envelope.Kind // envelope around the data of events
 	MaxBytes   int           // a larger value is a dead letter; 0 is 1 MiB
@@ -175,7 +175,7 @@ type Backlog struct {
 type Dedupe struct {
 	ID     string        // a field of kind string or int
 	Window time.Duration // in event time; 0 is 24 h
-	Max    int           // ids remembered by partition, the last by arrival, 32 bytes of memory each; 0 is 1,000,000
+	Max    int           // ids remembered for each partition, the newest by arrival, 32 bytes of memory each; 0 is 1,000,000
 }
 
 // EventTime says where an event's time stands, and how far events may be out of order.
@@ -183,14 +183,14 @@ type EventTime struct {
 	Field     string        // "" takes the time of the append
 	Unit      string        // s, ms, us, ns (field of type int or number) or rfc3339 (time)
 	Format    string        // instead of Unit: the layout of a field of type string, as package time has it; without a zone it is UTC
-	Lateness  time.Duration // the watermark is the newest time seen less this; 0 is none
+	Lateness  time.Duration // the watermark is the newest event time minus this; 0 is none
 	Late      string        // how to handle an event before the watermark: dlq (default), drop, include
-	LateTo    string        // instead of Late: the topic it is written to as it came
+	LateTo    string        // instead of Late: the topic that gets late events unchanged
 	Idle      time.Duration // idle time. At the end of a single input without events, the watermark then advances with the clock, in steps of this size; 0 means never. With events from several partitions, an idle partition then stops delaying the others; 0 means 1 s, or 100 ms if event time is the time of the append
 	NeverIdle bool          // with events from several partitions: a partition without events delays the others without limit
 	Order     string        // with events from several partitions: time (default) or arrival
 	Wait      time.Duration // with events from several partitions: how long to wait for an event that is out of order within its partition
-	MaxAhead  time.Duration // a time further past the append is a dead letter; 0 is 1 h
+	MaxAhead  time.Duration // an event with a time further after its append becomes a dead letter; 0 is 1 h
 }
 
 // Settings for inputs with events from several partitions: the arrival order, and the default time
@@ -252,55 +252,52 @@ func (in *Input) PathOf(field string) string {
 	return decode.PathText(path)
 }
 
-// Commit says how often steps are committed.
+// Commit says how often transactions are committed.
 type Commit struct {
-	Interval time.Duration // shortest time between two commits; 0 is 2 ms, on Kafka 50 ms, or the log's own where a step shares the sync of its inputs
-	Size     int           // most events in a step; 0 is 8,192
+	Interval time.Duration // shortest time between two commits; 0 is 2 ms, on Kafka 50 ms, or the log's own if a transaction shares the sync of its inputs
+	Size     int           // most events in a transaction; 0 is 8,192
 }
 
-// Budget says how long an event may take, from its append until its outputs are
-// durable. Events over it are counted by the phase that took the most beyond its
-// share.
+// Budget limits the time of an event, from its append until its outputs are durable. An event over
+// the limit is counted for the phase that exceeded its share the most.
 type Budget struct {
 	P99     time.Duration // limit that 99 of 100 events keep; 0 is no budget
-	Queue   time.Duration // share of the time from the append to the reading; 0 is an equal part of what the other shares leave
+	Queue   time.Duration // share for the time from the append until the event is read; 0 is an equal part of what the other shares leave
 	Order   time.Duration // share for the time until an event's turn in the order of several source partitions; 0 is an equal part of what the other shares leave
-	Feature time.Duration // of decoding, features and expressions; 0 is an equal part of what the other shares leave
-	Model   time.Duration // of calls of models; 0 is an equal part of what the other shares leave
-	Emit    time.Duration // of making the outputs; 0 is an equal part of what the other shares leave
-	Commit  time.Duration // of the time until the outputs are durable; 0 is an equal part of what the other shares leave
+	Feature time.Duration // share for decoding, features and expressions; 0 is an equal part of what the other shares leave
+	Model   time.Duration // share for calls of models; 0 is an equal part of what the other shares leave
+	Emit    time.Duration // share for making the outputs; 0 is an equal part of what the other shares leave
+	Commit  time.Duration // share for the time until the outputs are durable; 0 is an equal part of what the other shares leave
 }
 
-// Queue bounds the events of a process that wait off the loop: for a model that
-// is slow or down, or behind an event of their key that does. Reading makes High
-// of them at most, and then nothing is read until they are down at Low: see
-// control.Gate.
+// Queue limits the events of a process that wait off the loop: for a model that is slow or down, or
+// behind an event of their key. At High queued events the pipeline stops reading, and it resumes at
+// Low: see control.Gate.
 type Queue struct {
-	Max  int // that there may be; 0 is 10,000
+	Max  int // most queued events; 0 is 10,000
 	High int // 0 is three quarters of Max
 	Low  int // 0 is a third of High, where that is 0 too
 }
 
-// Priority says which of the events that wait off the loop are called for first. An
-// event that is neither high nor low is normal.
+// Priority says which of the events that wait off the loop are called for first. An event that is
+// neither high nor low is normal.
 type Priority struct {
 	High    string        // expression of type bool over fields of events and constants; "" means that no event is high
-	Low     string        // events of low priority; one that is also high is high
-	Weights []int         // shares of the calls that high, normal and low events get while all wait; nil is 8, 4, 1
-	Age     time.Duration // after which waiting events count twice their weight, after twice as long three times, up to that of high ones; 0 is 10 s
+	Low     string        // events of low priority; an event that is also high is high
+	Weights []int         // shares of the calls for high, normal and low events while all three wait; nil is 8, 4, 1
+	Age     time.Duration // after this time a waiting event counts twice its weight, after twice this time three times, and so on up to the weight of high events; 0 is 10 s
 }
 
-// Tenant says whose events are. Those of a class that wait off the loop are called
-// for in turns of their tenants, one event each, however many a tenant has.
+// Tenant assigns events to tenants. Within a class, tenants with events that wait off the loop take
+// turns, one event each, however many a tenant has.
 type Tenant struct {
 	By  string // expression of type string over fields of events and constants; "" is one tenant
 	Max int    // events of a tenant that may wait in the process; beyond this limit its next events are given up; 0 is any number
 }
 
-// DeadLetters says when a pipeline stops because too many of its events
-// become dead letters.
+// DeadLetters says when a pipeline stops because too many of its events become dead letters.
 type DeadLetters struct {
-	StopAbove spec.Share // where more of the events become dead letters, at least 10, the process stops reading, and is not ready, until it is told to go on or started again; the zero value never stops
+	StopAbove spec.Share // if a greater share of the events, and at least 10 events, become dead letters, the process stops reading and is not ready until it is resumed or restarted; the zero value never stops
 }
 
 // Sink delivers the records of a topic to a service. It retries each record until the service
@@ -310,11 +307,11 @@ type Sink struct {
 	Name        string        // name of the sink: its consumer group is <pipeline>.<name>, and its dead letters go to <pipeline>.<name>.dlq; "" is the topic's name
 	Kind        string        // the name of the kind, which is also the field of the file with Config
 	Config      sink.Config   // where the records go
-	Timeout     time.Duration // of a call, which is then made again; 0 is 3 s, and 30 s of a database and 2 m of an object
-	Concurrency int           // calls at once, those of a key one after the other; of a database the connections that its rows are spread over by key, up to 64; 0 is 16, and 4 of a database and of objects
-	Window      time.Duration // of `http`: event time in which an id that the service took is not handed to it again; 0 is 24 h
-	Max         int           // of `http`: ids remembered by partition, 32 bytes of memory each; 0 is 1,000,000
-	Expire      time.Duration // a record that the service did not take for so long is a dead letter; 0 is never
+	Timeout     time.Duration // timeout of a call, which is then retried; 0 is 3 s, 30 s for a database, and 2 m for an object store
+	Concurrency int           // concurrent calls, one at a time for each key; for a database the connections, up to 64, over which its rows are spread by key; 0 is 16, and 4 for a database and an object store
+	Window      time.Duration // for `http`: event time during which an id that the service accepted is not delivered again; 0 is 24 h
+	Max         int           // for `http`: ids remembered for each partition, 32 bytes of memory each; 0 is 1,000,000
+	Expire      time.Duration // a record that the service does not accept for this time becomes a dead letter; 0 is never
 }
 
 // Model names a model file and its outputs.
@@ -325,7 +322,7 @@ type Model struct {
 	URL     string   // instead of File: a model with that version on a server of the Open Inference Protocol, grpc://host:port/model, grpcs://, http:// or https://
 	Process []string // instead of File: a program that runs the model, as for kind process, and its arguments
 	Dir     string   // working directory of Process; "" is that of this process
-	Version int      // at least 1, that of the manifest where there is one: "latest" is not a version
+	Version int      // at least 1, and equal to that of the manifest if there is one: "latest" is not a version
 	Outputs []Field
 	Trees   string // for an XGBoost File: all, or best, the trees up to the best iteration; "" means the default of tree.Options
 
@@ -333,10 +330,9 @@ type Model struct {
 	// its manifest.
 	Manifest *model.Manifest
 
-	// Call says how the model is called where it may be slow, late or down: events
-	// are then queued until it answers. nil calls at once, and an error is the
-	// event's, but for models of kinds remote and process, whose nil is a zero
-	// Calling.
+	// Call says how to call a model that may be slow or down: events are then queued until it
+	// answers. nil calls inline, and an error belongs to the event. For models of kinds remote and
+	// process, nil is a zero Calling.
 	Call *Calling
 	// Journal says whether the model's answers are kept. With nil, a model of kind remote or
 	// process keeps the answers to calls for queued events.
@@ -354,20 +350,20 @@ func (m *Model) Inline() bool { return m.URL != "" || m.Process != nil }
 type Journal struct {
 	Off       bool          // none are kept
 	By        string        // request: identical requests share an answer; event: each event has its own; "" is event for chat, transcriptions and lookups, and request for others
-	Retention time.Duration // of event time; 0 is 7 days, and the most that a model of the pipeline says counts for all
-	Max       int           // bytes of answers beside a partition, beyond which the oldest go; 0 is 256 MiB, and the most that a model of the pipeline says counts for all
-	Price     float64       // of an answer, for afterbay journal stats; 0 is unknown
+	Retention time.Duration // in event time; 0 is 7 days, and the largest value among the models of the pipeline applies to all
+	Max       int           // bytes of answers beside a partition; beyond this limit the oldest are deleted; 0 is 256 MiB, and the largest value among the models of the pipeline applies to all
+	Price     float64       // price of an answer, for afterbay journal stats; 0 is unknown
 }
 
 // Calling says how to call a model that may be slow or down.
 type Calling struct {
-	Timeout     time.Duration // of a call; 0 is that of the model itself, or 1 h of one that computes here, or 3 s
-	Budget      bool          // the share of the pipeline's budget that calls have
-	Attempts    int           // of an event that fails by its own fault, before it is a dead letter, as one is at once that the model refuses; 0 is 3
-	Backoff     Backoff       // between the attempts of an event
-	Concurrency int           // most calls of queued events at a time; 0 is 16, or remote.calls of the model's manifest
-	Start       int           // calls of queued events at a time until the first are answered, then Concurrency at most; 0 is 4, or Concurrency if that is less
-	Expire      time.Duration // since an event was queued, after which it is a dead letter; 0 is never
+	Timeout     time.Duration // timeout of a call; 0 is the timeout of the model itself, or 1 h if it computes on this machine, or 3 s
+	Budget      bool          // use the share of the pipeline's budget for calls as the timeout
+	Attempts    int           // attempts for an event that fails by its own fault, before it becomes a dead letter; an event that the model refuses becomes one at once; 0 is 3
+	Backoff     Backoff       // delay between the attempts for an event
+	Concurrency int           // most concurrent calls for queued events; 0 is 16, or remote.calls of the model's manifest
+	Start       int           // concurrent calls for queued events until the first are answered, then at most Concurrency; 0 is 4, or Concurrency if that is less
+	Expire      time.Duration // time in the queue after which an event becomes a dead letter; 0 is never
 	Breaker     Breaker
 }
 
@@ -378,11 +374,11 @@ type Backoff struct {
 	Max  time.Duration // last ceiling; 0 is 30 s
 }
 
-// Breaker says when no calls are made for a while, and what happens meanwhile.
+// Breaker says when calls pause, and what happens meanwhile.
 type Breaker struct {
-	Failures int           // calls in a row that fail by the model's fault, of different events, with no later call answered; 0 is 5
-	Rate     float64       // share of the calls of the last 10 s, of 20 or more, that fail by the model's fault; 0 is 0.5
-	Probe    time.Duration // until a call tries whether it works again; 0 is 30 s
+	Failures int           // consecutive failed calls by the model's fault, for different events, with no later call answered; 0 is 5
+	Rate     float64       // share of failed calls by the model's fault, among at least 20 calls of the last 10 s; 0 is 0.5
+	Probe    time.Duration // time until a probe call; 0 is 30 s
 	Open     string        // pause (default) stops reading, queue continues with the events that need no call, fallback uses the scores' fallback
 }
 
@@ -404,20 +400,20 @@ type Step interface {
 
 // Content says which sources may be fetched, and how content is cached.
 type Content struct {
-	Root    string   // the absolute path of the folder that files are in, out of which no link leads; "" is no files
-	Hosts   []string // that are asked by HTTPS, where *.example.com is all below one; nil is any
-	Private []string // networks, as 10.2.0.0/16, whose addresses are asked though they are private
-	HTTP    bool     // also http, without encryption
-	Buckets []string // of S3, that are read, where * is any; nil is none
+	Root    string   // absolute path of the folder that contains the files; links must not lead out of it; "" is no files
+	Hosts   []string // hosts that may be asked with HTTPS; *.example.com stands for all hosts below example.com; nil is any
+	Private []string // networks, such as 10.2.0.0/16, with private addresses that may be asked
+	HTTP    bool     // allow http too, without encryption
+	Buckets []string // buckets of S3 that may be read; * stands for any; nil is none
 	S3      spec.ObjectStore
 	Cache   ContentCache
 }
 
-// ContentCache keeps content by its hash, so that equal content is kept once and what
-// waits for a model is not fetched again.
+// ContentCache stores content by its hash. It stores equal content once, and avoids a second fetch
+// for an event that waits for a model.
 type ContentCache struct {
-	Dir string // a folder, that outlives the process; "" is memory
-	Max int    // bytes, beyond which what was used longest ago goes; 0 is 256 MiB
+	Dir string // a folder that outlives the process; "" is memory
+	Max int    // bytes; beyond this limit the least recently used content is deleted; 0 is 256 MiB
 }
 
 // Binding introduces a name as the value of an expression.

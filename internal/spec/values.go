@@ -22,13 +22,12 @@ type Header struct {
 	Written     string // Value as the file has it, if it names variables
 }
 
-// ObjectStore is a server of S3, asked with the credentials of the environment or of
-// a file.
+// ObjectStore is an S3 server, with credentials from the environment or from a file.
 type ObjectStore struct {
-	Endpoint    string // a URL, with buckets in its paths; "" is AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, or Amazon's of the region
-	Region      string // where the server is; "" is AWS_REGION, AWS_DEFAULT_REGION, or us-east-1
-	Credentials string // a file as ~/.aws/credentials; "" is AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the file that AWS_SHARED_CREDENTIALS_FILE names, or ~/.aws/credentials
-	Profile     string // in the file; "" is AWS_PROFILE, or default
+	Endpoint    string // a URL, with buckets in its paths; "" is AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, or Amazon's URL for the region
+	Region      string // region of the server; "" is AWS_REGION, AWS_DEFAULT_REGION, or us-east-1
+	Credentials string // a file like ~/.aws/credentials; "" is AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the file in AWS_SHARED_CREDENTIALS_FILE, or ~/.aws/credentials
+	Profile     string // profile in the file; "" is AWS_PROFILE, or default
 }
 
 // StoreFields are the fields of an object store.

@@ -15,10 +15,10 @@ import (
 // Call calls a function in Go.
 type Call struct {
 	Go      string       // a name in afterbay.Code.Functions
-	When    string       // a skipped call leaves its outputs absent: they are optional then
-	Inputs  []string     // names that it may read
+	When    string       // if a call is skipped, its outputs are absent, so they are optional
+	Inputs  []string     // names that the function may read
 	Outputs []lang.Field // names that the call introduces
-	Topics  []string     // topics that it may write
+	Topics  []string     // topics that the function may write
 	Name    string       `json:",omitempty"` // like Emit.Name, for Topics
 }
 

@@ -28,15 +28,15 @@ type Feature struct {
 	Per        string        // expression: the group of an event; "" means no groups
 	Windows    []string      // sliding windows: "60s" keeps each entry and is exact, "60s/5s" keeps one partial result for each pane of 5 s
 	Last       int           // the newest values by arrival, 1 to 1,000
-	Elapsed    bool          // seconds since the key's newest event before this one for which When holds
+	Elapsed    bool          // seconds since the key's previous event that satisfies When
 	Aggregates []string      // names of feature.Aggregates
 	Type       string        // kind of a value that later steps make, if it is no number
 	HalfLife   time.Duration // half-life of ewma
 	Take       int           // values of list and top, 0 means 10; with Per, groups, 0 means 100
-	Decimals   *int          // aggregate exact integers of this many decimals, 0 to 9
-	Empty      *float64      // the result of an aggregate of numbers without entries, and of elapsed before the first event: count, sum, changes and distinct are 0 instead; nil is 0
+	Decimals   *int          // aggregate exact integers with this many decimals, 0 to 9
+	Empty      *float64      // the result of a numeric aggregate without entries, and of elapsed for the first event: count, sum, changes and distinct are 0 instead; nil is 0
 	Max        int           // entries in the exact windows of a key, 64 to 1,048,576; 0 means 65,536, or 1,024 with aggregates that read entries
-	Overflow   string        // beyond Max: pane reads sixtieths of the window, with oldest the oldest entries leave, dlq refuses the event
+	Overflow   string        // beyond Max: pane reads panes of a sixtieth of the window, oldest drops the oldest entries, dlq makes the event a dead letter
 }
 
 // StepKind implements Step.

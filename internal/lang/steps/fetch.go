@@ -20,12 +20,12 @@ type Fetch struct {
 	Name string
 	URL  string // a name of kind string: file:///folder/name, s3://bucket/key, https://host/path
 	URLs string // instead of URL: a name of kind string[]; the contents are concatenated in order
-	Max  int    // bytes, of all URLs, beyond which content is a dead letter; 0 is 10 MiB
+	Max  int    // bytes of all URLs together; beyond this limit the event becomes a dead letter; 0 is 10 MiB
 	When string // expression of type bool; "" means always. If it is false, the names are absent, so they are optional
 
 	Call    *lang.Calling // how to make the request; nil means a zero Calling with a timeout of 30 s. Each host and bucket has its own breaker
 	Journal *lang.Journal // stores the hash and the size of the content for each event; nil stores them too
-	Ordered bool          // the events of a key are queued behind one of it that is queued
+	Ordered bool          // an event is queued if an earlier event of its key is queued
 
 	// OnFailure runs for an event with unavailable content, like Score.OnFailure.
 	OnFailure []lang.Step

@@ -38,11 +38,11 @@ type GroupValue struct {
 	Sum, Mean, Min, Max string // an expression of type int or number
 }
 
-// GroupMax bounds groups: one that takes no more ends, incomplete.
+// GroupMax limits groups: a group that reaches a limit ends, incomplete.
 type GroupMax struct {
-	Events int // of a group; 0 is 1,000
-	Bytes  int // of a group's events as they are stored; 0 is 16 MiB
-	Groups int // open beside a partition, or panes of windows, beyond which an event that would open another is a dead letter; 0 is 1,000
+	Events int // events in a group; 0 is 1,000
+	Bytes  int // stored size of a group's events; 0 is 16 MiB
+	Groups int // open groups beside a partition, or panes of windows; beyond this limit an event that would open another becomes a dead letter; 0 is 1,000
 }
 
 // StepKind implements Step.

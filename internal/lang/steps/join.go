@@ -29,11 +29,12 @@ type Join struct {
 // JoinOn is a field of the left event, and one of the right event, that must be equal.
 type JoinOn struct{ Left, Right string }
 
-// JoinMax bounds what waits beside a partition: an event beyond it is a dead letter.
+// JoinMax limits the events that wait beside a partition: an event beyond a limit becomes a dead
+// letter.
 type JoinMax struct {
-	Rows    int // events that wait; 0 is 100,000
-	Bytes   int // of these, as they are stored; 0 is 256 MiB
-	Matches int // pairs that one event makes; 0 is 1,000
+	Rows    int // waiting events; 0 is 100,000
+	Bytes   int // stored size of waiting events; 0 is 256 MiB
+	Matches int // pairs with one event; 0 is 1,000
 }
 
 const (

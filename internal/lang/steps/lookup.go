@@ -22,7 +22,7 @@ import (
 // Lookup finds the row of a key, a JSON object: in a table of the log, or outside the log.
 type Lookup struct {
 	Name     string         // prefix of the fields' names
-	Table    string         // a topic: its newest record of a key, a JSON object, is the row, and one without a value deletes it
+	Table    string         // a topic: the newest record of a key, a JSON object, is its row, and a record without a value deletes the row
 	Versions RowVersions    // which row of a key in Table is found
 	Key      string         // a name of kind string or int
 	Vector   string         // instead of Key: a name of kind number[n]; the row is made of the nearest documents
@@ -49,8 +49,8 @@ type Lookup struct {
 	Batch   RowBatch      // how keys share a call
 	Call    *lang.Calling // how to call a source that may be slow or down; nil means a zero Calling. Its concurrency also limits the calls for events that are not queued
 	Journal *lang.Journal // stores the row of each event; nil stores none
-	Async   bool          // every event is queued before the call, which is made off the loop
-	Ordered bool          // the events of a key are queued behind one of it that is queued
+	Async   bool          // queues every event before the call, which runs off the loop
+	Ordered bool          // an event is queued if an earlier event of its key is queued
 }
 
 // RowVersions describes the encoding of a table's rows, and which row of a key a lookup finds: the
@@ -68,12 +68,12 @@ type RowVersions struct {
 // RowCache caches the rows of a lookup in the memory of a process.
 type RowCache struct {
 	TTL time.Duration // how long a row, or its absence, is cached; 0 is not at all
-	Max int           // bytes of keys and rows, of a process; 0 is 64 MiB
+	Max int           // bytes of keys and rows in a process; 0 is 64 MiB
 }
 
 // RowBatch says how keys of a lookup share a call.
 type RowBatch struct {
-	Size int // most keys of a call, but for HTTP of one key each; 0 is 100, and 16 of vectors
+	Size int // most keys in a call; HTTP always has one key in a call; 0 is 100, and 16 for vectors
 }
 
 // StepKind implements Step.

@@ -22,9 +22,9 @@ import (
 type Score struct {
 	Model    string
 	As       string         // prefix of the outputs' names; "" is the model's name
-	When     string         // a skipped score yields Fallback or optional outputs
+	When     string         // a skipped score gives Fallback, or optional outputs
 	Inputs   []string       // names and expressions in the model's order; feature.* expands
-	ByName   []lang.Binding // instead of Inputs: model feature name to name or expression, any order
+	ByName   []lang.Binding // instead of Inputs: names of the model's features to names or expressions, in any order
 	Fallback []lang.Binding // name of an output to expression
 	Batch    Batch
 
@@ -48,13 +48,13 @@ type Score struct {
 // those after it: the answer is the pipeline's own output.
 type Partial struct {
 	Topic    string
-	Interval time.Duration // least time between the records of an event; 0 is 250 ms
+	Interval time.Duration // shortest time between two records for an event; 0 is 250 ms
 }
 
-// Batch bounds one call of a model.
+// Batch limits one call of a model.
 type Batch struct {
-	Size int           // most rows of a call; 0 is 64
-	Wait time.Duration // longest wait for more rows while more are on their way; 0 is none
+	Size int           // most rows in a call; 0 is 64
+	Wait time.Duration // longest wait for more rows while more are on their way; 0 is no wait
 }
 
 // StepKind implements Step.
