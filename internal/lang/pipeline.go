@@ -331,8 +331,8 @@ type Model struct {
 	Manifest *model.Manifest
 
 	// Call says how to call a model that may be slow or down: events are then queued until it
-	// answers. nil calls inline, and an error belongs to the event. For models of kinds remote and
-	// process, nil is a zero Calling.
+	// answers. nil calls inline, and an error belongs to the event, except for kinds remote and
+	// process, which use a zero Calling.
 	Call *Calling
 	// Journal says whether the model's answers are kept. With nil, a model of kind remote or
 	// process keeps the answers to calls for queued events.
@@ -362,7 +362,7 @@ type Calling struct {
 	Attempts    int           // attempts for an event that fails by its own fault, before it becomes a dead letter; an event that the model refuses becomes one at once; 0 is 3
 	Backoff     Backoff       // delay between the attempts for an event
 	Concurrency int           // most concurrent calls for queued events; 0 is 16, or remote.calls of the model's manifest
-	Start       int           // concurrent calls for queued events until the first are answered, then at most Concurrency; 0 is 4, or Concurrency if that is less
+	Start       int           // concurrent calls for queued events until the first are answered, then Concurrency at most; 0 is 4, or Concurrency if that is less
 	Expire      time.Duration // time in the queue after which an event becomes a dead letter; 0 is never
 	Breaker     Breaker
 }
@@ -409,8 +409,8 @@ type Content struct {
 	Cache   ContentCache
 }
 
-// ContentCache stores content by its hash. It stores equal content once, and avoids a second fetch
-// for an event that waits for a model.
+// ContentCache stores content by its hash, so that equal content is stored once, and an event that
+// waits for a model does not fetch it again.
 type ContentCache struct {
 	Dir string // a folder that outlives the process; "" is memory
 	Max int    // bytes; beyond this limit the least recently used content is deleted; 0 is 256 MiB

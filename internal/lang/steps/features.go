@@ -28,7 +28,7 @@ type Feature struct {
 	Per        string        // expression: the group of an event; "" means no groups
 	Windows    []string      // sliding windows: "60s" keeps each entry and is exact, "60s/5s" keeps one partial result for each pane of 5 s
 	Last       int           // the newest values by arrival, 1 to 1,000
-	Elapsed    bool          // seconds since the key's previous event that satisfies When
+	Elapsed    bool          // seconds since the key's previous event with When true
 	Aggregates []string      // names of feature.Aggregates
 	Type       string        // kind of a value that later steps make, if it is no number
 	HalfLife   time.Duration // half-life of ewma
