@@ -186,7 +186,7 @@ lint: ## gofmt, go vet, staticcheck, shape of the code
 profile: ## measure anew which calls are dear, for the builds of bin/afterbay (cmd/afterbay/default.pgo)
 	scripts/profile.sh
 
-docs: .venv/zensical/0.0.73 ## write the generated parts of the documentation, and the site into site/
+docs: .venv/zensical/0.0.73 ## write the generated parts of the documentation, and the site into dist/site/
 	go test ./cmd/afterbay -run TestHelp -update
 	go test ./internal/config -run TestReference -update
 	go test ./internal/gateway/contract -run TestDocumentsAreWhat -update

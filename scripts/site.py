@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""site.py [VERSION]: builds the site of the documentation into ./site, without network.
+"""site.py [VERSION]: builds the site of the documentation into dist/site, without network.
 
 Pages are those of docs/ and the README, which is the home page. The site differs from what a
 repository shows in three ways: a link to a file that is no page leads to the repository, a fenced
