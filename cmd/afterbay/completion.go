@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/afterbay/afterbay/internal/third_party/kong"
+	"github.com/alecthomas/kong"
 )
 
 type completionCommand struct {

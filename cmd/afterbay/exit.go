@@ -4,7 +4,7 @@ import (
 	"errors"
 	"strings"
 
-	"github.com/afterbay/afterbay/internal/third_party/kong"
+	"github.com/alecthomas/kong"
 
 	"github.com/afterbay/afterbay/internal/failure"
 	"github.com/afterbay/afterbay/internal/process"

@@ -13,7 +13,7 @@ import (
 	"sync/atomic"
 	"syscall"
 
-	"github.com/afterbay/afterbay/internal/third_party/kong"
+	"github.com/alecthomas/kong"
 
 	"github.com/afterbay/afterbay/internal/process"
 	"github.com/afterbay/afterbay/internal/sys/clean"

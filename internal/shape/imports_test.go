@@ -45,9 +45,6 @@ func packages(t *testing.T) (all []listed) {
 			t.Fatal(err)
 		}
 		one := listed{folder: folderOf(p.ImportPath), command: p.Name == "main"}
-		if one.folder == "" {
-			continue
-		}
 		for _, imported := range p.Imports {
 			if folder := folderOf(imported); folder != "" {
 				one.imports = append(one.imports, folder)
@@ -67,7 +64,7 @@ func folderOf(importPath string) string {
 		return "."
 	}
 	folder, inside := strings.CutPrefix(importPath, module+"/")
-	if !inside || strings.HasPrefix(folder, "internal/third_party/") { // copies of other modules
+	if !inside {
 		return ""
 	}
 	return folder

@@ -23,7 +23,7 @@ func TestShapeOfFilesFunctionsAndDocs(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if entry.IsDir() && (strings.HasPrefix(entry.Name(), ".") && path != root || entry.Name() == "testdata" || entry.Name() == "third_party") {
+		if entry.IsDir() && (strings.HasPrefix(entry.Name(), ".") && path != root || entry.Name() == "testdata") {
 			return fs.SkipDir
 		}
 		if !strings.HasSuffix(path, ".go") {

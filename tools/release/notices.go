@@ -101,41 +101,33 @@ func (l listed) into(found map[string]component) error {
 	if l.Module == nil || l.Module.Dir == "" {
 		return fmt.Errorf("%s has no module: run go mod download", l.ImportPath)
 	}
-	path, version := l.Module.Path, l.Module.Version
+	if l.Module.Main {
+		return nil // the licence of Afterbay is a file of its own
+	}
+	path := l.Module.Path
+	at := found[path]
+	if at.texts == nil {
+		at = component{path, l.Module.Version, map[string]string{}}
+		found[path] = at
+	}
 	for dir := l.Dir; ; dir = filepath.Dir(dir) {
-		if l.Module.Main && dir == l.Module.Dir {
-			return nil // the licence of Afterbay is a file of its own
-		}
 		files, err := os.ReadDir(dir)
 		if err != nil {
 			return err
 		}
-		if l.Module.Main { // a copy of another module names it
-			copied, err := os.ReadFile(filepath.Join(dir, "MODULE"))
-			if err == nil {
-				path, version, _ = strings.Cut(strings.TrimSpace(string(copied)), " ")
+		for _, f := range files {
+			if f.IsDir() || !isLicence(f.Name()) {
+				continue
 			}
-		}
-		if !l.Module.Main || path != l.Module.Path {
-			at := found[path]
-			if at.texts == nil {
-				at = component{path, version, map[string]string{}}
-				found[path] = at
+			text, err := os.ReadFile(filepath.Join(dir, f.Name()))
+			if err != nil {
+				return err
 			}
-			for _, f := range files {
-				if f.IsDir() || !isLicence(f.Name()) {
-					continue
-				}
-				text, err := os.ReadFile(filepath.Join(dir, f.Name()))
-				if err != nil {
-					return err
-				}
-				relative, err := filepath.Rel(l.Module.Dir, filepath.Join(dir, f.Name()))
-				if err != nil {
-					return err
-				}
-				at.texts[filepath.ToSlash(relative)] = string(text)
+			relative, err := filepath.Rel(l.Module.Dir, filepath.Join(dir, f.Name()))
+			if err != nil {
+				return err
 			}
+			at.texts[filepath.ToSlash(relative)] = string(text)
 		}
 		if dir == l.Module.Dir {
 			return nil

@@ -42,11 +42,15 @@ func of(programs []program, p platform) []program {
 
 // programs builds each program for each platform, and checks its size.
 func (r *release) programs() ([]program, error) {
+	modules, err := slim(r.root)
+	if err != nil {
+		return nil, err
+	}
 	var all []program
 	for _, p := range platforms {
 		folder := filepath.Join(r.work, p.String()) + string(filepath.Separator)
 		flags := fmt.Sprintf("-s -w -buildid= -X main.release=%s -X main.commit=%s -X main.date=%s", r.version, r.commit, r.time.Format("2006-01-02"))
-		args := []string{"build", "-trimpath", "-buildvcs=false", "-mod=readonly", "-tags=" + tags, "-pgo=" + r.pgo, "-ldflags=" + flags, "-o", folder}
+		args := []string{"build", "-trimpath", "-buildvcs=false", "-mod=readonly", "-modfile=" + modules, "-tags=" + tags, "-pgo=" + r.pgo, "-ldflags=" + flags, "-o", folder}
 		for _, name := range names {
 			args = append(args, "./cmd/"+name)
 		}

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/afterbay/afterbay/internal/event/value"
-	"github.com/afterbay/afterbay/internal/third_party/expr/ast"
+	"github.com/expr-lang/expr/ast"
 )
 
 // compiler checks the tree of one expression and compiles it to closures.

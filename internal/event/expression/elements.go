@@ -5,7 +5,7 @@ import (
 	"math"
 
 	"github.com/afterbay/afterbay/internal/event/value"
-	"github.com/afterbay/afterbay/internal/third_party/expr/ast"
+	"github.com/expr-lang/expr/ast"
 )
 
 // element evaluates to a value of any kind.

@@ -21,7 +21,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/afterbay/afterbay/internal/event/value"
-	"github.com/afterbay/afterbay/internal/third_party/expr/ast"
+	"github.com/expr-lang/expr/ast"
 )
 
 // Limits of one expression.

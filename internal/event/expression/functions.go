@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/afterbay/afterbay/internal/event/value"
-	"github.com/afterbay/afterbay/internal/third_party/expr/ast"
+	"github.com/expr-lang/expr/ast"
 )
 
 // Function is a function of expressions. The compiler reads these tables, and the reference page is

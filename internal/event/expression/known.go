@@ -1,6 +1,6 @@
 package expression
 
-import "github.com/afterbay/afterbay/internal/third_party/expr/ast"
+import "github.com/expr-lang/expr/ast"
 
 // knowing compiles a node that is evaluated only if a condition has an outcome. Names that are
 // never absent in that case need no ??.

@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	"github.com/afterbay/afterbay/internal/event/value"
-	"github.com/afterbay/afterbay/internal/third_party/expr/ast"
-	"github.com/afterbay/afterbay/internal/third_party/expr/parser/lexer"
+	"github.com/expr-lang/expr/ast"
+	"github.com/expr-lang/expr/parser/lexer"
 )
 
 // A lambda is written x -> x + "s". For the parser the element is #, which would begin a comment in

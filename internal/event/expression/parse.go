@@ -9,11 +9,11 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/afterbay/afterbay/internal/third_party/expr/ast"
-	"github.com/afterbay/afterbay/internal/third_party/expr/file"
-	"github.com/afterbay/afterbay/internal/third_party/expr/parser"
-	"github.com/afterbay/afterbay/internal/third_party/expr/parser/lexer"
-	"github.com/afterbay/afterbay/internal/third_party/expr/parser/utils"
+	"github.com/expr-lang/expr/ast"
+	"github.com/expr-lang/expr/file"
+	"github.com/expr-lang/expr/parser"
+	"github.com/expr-lang/expr/parser/lexer"
+	"github.com/expr-lang/expr/parser/utils"
 )
 
 // parse parses a source. First it checks the tokens: it refuses words that the evaluation does not

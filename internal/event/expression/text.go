@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/afterbay/afterbay/internal/event/value"
-	"github.com/afterbay/afterbay/internal/third_party/expr/ast"
+	"github.com/expr-lang/expr/ast"
 )
 
 // bound limits the texts that an expression makes. Each operator and function that composes a text
