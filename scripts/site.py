@@ -4,7 +4,7 @@
 Pages are those of docs/ and the README, which is the home page. The site differs from what a
 repository shows in three ways: a link to a file that is no page leads to the repository, a fenced
 block has no attributes of tests, and a folder's README.md is its index. The generator is Zensical
-(docs/adr/0053-site.md).
+(docs/adr/0054-site.md).
 """
 import os
 import re
