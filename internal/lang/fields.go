@@ -110,7 +110,7 @@ var pipelineFieldsAbove = []spec.Field[Pipeline]{
 		spec.Choice[Delivery](string(ExactlyOnce), string(AtLeastOnce), string(AtMostOnce))),
 		Example: "at-least-once"},
 	{Name: "replies", Affects: spec.Outputs, Form: spec.Into(func(p *Pipeline) *[]string { return &p.Replies }, setOf(spec.TextOf("a topic"))),
-		Example: "[decisions]", Absent: "nothing is for clients", Help: "topics whose records are replies to clients of a gateway, or lead to replies. An event of a client that leaves no record in them (it is filtered, or a member of a group) ends in the topic `<pipeline>.ended`"},
+		Example: "[decisions]", Absent: "nothing is for clients", Help: "topics that hold replies to clients of a gateway, or lead to replies. An event of a client that leaves no record in them (it is filtered, or a member of a group) ends in the topic `<pipeline>.ended`"},
 	{Name: "commit", Affects: spec.Nothing, Form: spec.Into(func(p *Pipeline) *Commit { return &p.Commit }, spec.MappingOf(commitFields)),
 		Example: "{interval: 20ms}", Absent: "as below"},
 	{Name: "queue", Affects: spec.Nothing, Form: spec.Into(func(p *Pipeline) *Queue { return &p.Queue }, spec.MappingOf(queueFields)),
@@ -119,7 +119,7 @@ var pipelineFieldsAbove = []spec.Field[Pipeline]{
 	{Name: "priority", Affects: spec.Nothing, Form: spec.Into(func(p *Pipeline) *Priority { return &p.Priority }, spec.MappingOf(priorityFields)),
 		Example: "{high: amount > 1000, low: batch}", Absent: "all events are normal", Help: "which of the events that wait off the loop are called for first"},
 	{Name: "tenant", Affects: spec.Nothing, Form: spec.Into(func(p *Pipeline) *Tenant { return &p.Tenant }, spec.MappingOf(tenantFields)),
-		Example: "{by: merchant, max: 1000}", Absent: "one for all", Help: "whose events are: those that wait off the loop are called for in turns of their tenants"},
+		Example: "{by: merchant, max: 1000}", Absent: "one for all", Help: "the tenants of events: calls for queued events take turns by tenant"},
 	{Name: "budget", Affects: spec.Nothing, Form: spec.Into(func(p *Pipeline) *Budget { return &p.Budget }, spec.MappingOf(budgetFields)),
 		Example: "{p99: 50ms, model: 25ms}", Absent: "no budget", Help: "how long an event may take, from its append until its outputs are durable: `afterbay budget` compares"},
 	{Name: "lag", Affects: spec.Nothing, Form: spec.Into(func(p *Pipeline) *Lag { return &p.Lag }, spec.MappingOf(lagFields)),
@@ -140,7 +140,7 @@ var pipelineFieldsAbove = []spec.Field[Pipeline]{
 
 var pipelineFieldsBelow = []spec.Field[Pipeline]{
 	{Name: "content", Affects: spec.Outputs, Form: spec.Into(func(p *Pipeline) *Content { return &p.Content }, spec.MappingOf(contentFields)),
-		Example: "{hosts: [files.example.com], buckets: [calls]}", Absent: "content from public hosts, by https", Help: "what `fetch` steps may fetch, and what is kept of it"},
+		Example: "{hosts: [files.example.com], buckets: [calls]}", Absent: "content from public hosts, by https", Help: "limits of `fetch` steps: allowed sources, and the content that is kept"},
 	{Name: "schema_registry", Affects: spec.Nothing, Form: spec.Into(func(p *Pipeline) *Registry { return &p.Registry }, readRegistry), Example: "https://schemas.example.com", Absent: "needed if a format reads or writes by a registry",
 		Help: "URL of a schema registry with Confluent's API, or a mapping with its URL and credentials"},
 }
@@ -222,7 +222,7 @@ var csvFields = []spec.Field[CSV]{
 
 var protobufFields = []spec.Field[Protobuf]{
 	{Name: "file", Affects: spec.Outputs, Required: true, Form: spec.Into(func(p *Protobuf) *string { return &p.File }, spec.ReadPath), Example: "shop.proto",
-		Help: "a `.proto` file, whose imports are below its folder, or a FileDescriptorSet, as `protoc --include_imports --descriptor_set_out` makes it"},
+		Help: "a `.proto` file (its imports are below its folder), or a FileDescriptorSet, as `protoc --include_imports --descriptor_set_out` makes it"},
 	{Name: "message", Affects: spec.Outputs, Form: spec.Into(func(p *Protobuf) *string { return &p.Message }, spec.ReadName), Example: "shop.Payment", Absent: "the first message of the file", Help: "the full name of the message type"},
 }
 
@@ -257,7 +257,7 @@ var timeFields = []spec.Field[EventTime]{
 	{Name: "idle", Affects: spec.Outputs, Form: spec.OrWord("never", func(t *EventTime) *bool { return &t.NeverIdle }, spec.Into(func(t *EventTime) *time.Duration { return &t.Idle }, spec.Span(100*time.Millisecond, spec.Day))), Example: "30s", Absent: "time moves with the events alone; with `repartition` or `inputs` 1s, and 100ms if the time is that of the append",
 		Help: "how long a partition stands at its end without an event before its time goes on with the clock, by so much: groups, timers and windows end though no event comes, and what comes with an older time than that is late. With `repartition` or `inputs`: after which the events of other partitions no longer wait for that partition; `never` waits without end"},
 	{Name: "order", Affects: spec.State, Form: spec.Into(func(t *EventTime) *string { return &t.Order }, spec.Choice[string]("time", OrderArrival).Default("time")), Example: "arrival", Absent: "time",
-		Help: "with `repartition` or `inputs`: in which order events of several partitions are computed. `time` is that of their event times, the same in every run; `arrival` that in which they were copied, which waits for no other partition"},
+		Help: "with `repartition` or `inputs`: the order of events of several partitions. `time` is the order of their event times, the same in every run; `arrival` is the order of their copies, which waits for no other partition"},
 	{Name: "wait", Affects: spec.Outputs, Form: spec.Into(func(t *EventTime) *time.Duration { return &t.Wait }, spec.Span(0, 30*spec.Day)), Example: "2s", Absent: "0s",
 		Help: "with `repartition` or `inputs`: how long an event is waited for that is out of order in its own partition; at most `lateness`"},
 }
@@ -319,7 +319,7 @@ var modelFields = []spec.Field[Model]{
 	{Name: "journal", Affects: spec.Nothing, Form: spec.Optional(func(m *Model) **Journal { return &m.Journal },
 		ReadJournal),
 		Example: "{by: request, price: 0.002}", Absent: "for models of kinds remote and process, the answers for events that are queued",
-		Help: "keeps the answers of the model beside the partition, so that a crash or a retry asks again only for what was under way; its scores are `async` then"},
+		Help: "keeps the answers of the model beside the partition, so that a crash or a retry repeats only calls in flight; its scores are `async` then"},
 }
 
 var CallingFields = []spec.Field[Calling]{
@@ -366,7 +366,7 @@ var queueFields = []spec.Field[Queue]{
 
 var priorityFields = []spec.Field[Priority]{
 	{Name: "high", Affects: spec.Nothing, Form: spec.Into(func(p *Priority) *string { return &p.High }, ReadBool), Example: "amount > 1000", Absent: "none",
-		Help: "which events are: over what is read of events and constants"},
+		Help: "a condition for events: it may use fields of events and constants"},
 	{Name: "low", Affects: spec.Nothing, Form: spec.Into(func(p *Priority) *string { return &p.Low }, ReadBool), Example: "batch", Absent: "none"},
 	{Name: "weights", Affects: spec.Nothing, Form: spec.Into(func(p *Priority) *[]int { return &p.Weights }, spec.ListOf(spec.Whole[int](1, 1000))), Example: "[16, 4, 1]", Absent: "[8, 4, 1]"},
 	{Name: "age", Affects: spec.Nothing, Form: spec.Into(func(p *Priority) *time.Duration { return &p.Age }, spec.Span(time.Millisecond, spec.Day)), Example: "1s"},
@@ -374,7 +374,7 @@ var priorityFields = []spec.Field[Priority]{
 
 var tenantFields = []spec.Field[Tenant]{
 	{Name: "by", Affects: spec.Nothing, Required: true, Form: spec.Into(func(t *Tenant) *string { return &t.By }, spec.ReadExpression), Example: "merchant",
-		Help: "whose an event is, a text: an expression over what is read of events and constants"},
+		Help: "the tenant of an event, as a text: the expression may use fields of events and constants"},
 	{Name: "max", Affects: spec.Nothing, Form: spec.Into(func(t *Tenant) *int { return &t.Max }, spec.Whole[int](1, 10_000_000)), Example: "1000",
 		Help: "events of a tenant that may wait; the next ones are given up as if their score had failed: `on_failure`, or a dead letter"},
 }

@@ -18,7 +18,7 @@ var lists = []Function{
 	},
 	{
 		Name: "filter", Forms: []string{"(list any[], x -> bool) any[]"}, least: 2, most: 2, compile: filtered,
-		Is: "the elements for which the condition is true, in their order", Fails: manyItems, Example: `filter([3, 14, 15], x -> x > 9)`, Result: `[14,15]`,
+		Is: "the elements that make the condition true, in their order", Fails: manyItems, Example: `filter([3, 14, 15], x -> x > 9)`, Result: `[14,15]`,
 	},
 	{
 		Name: "map", Forms: []string{"(list any[], x -> any) any[]"}, least: 2, most: 2, compile: made,

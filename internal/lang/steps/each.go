@@ -52,7 +52,7 @@ var eachFields = []spec.Field[Each]{
 	{Name: "as", Affects: spec.Outputs, Required: true, Form: spec.Into(func(e *Each) *string { return &e.As }, spec.ReadName),
 		Example: "item", Help: "prefix of the names of an element's fields, `item.price`; of scalars their name"},
 	{Name: "fields", Affects: spec.Outputs, Form: spec.Into(func(e *Each) *[]lang.Field { return &e.Fields }, lang.ReadEventFields),
-		Example: "{sku: string, price: number}", Absent: "elements are scalars", Help: "what is read from elements that are objects, of a list of type `raw[]`; as the `fields` of `input`"},
+		Example: "{sku: string, price: number}", Absent: "elements are scalars", Help: "fields of elements that are objects, of a list of type `raw[]`; written as the `fields` of `input`"},
 	{Name: "max", Affects: spec.Outputs, Form: spec.Into(func(e *Each) *int { return &e.Max }, spec.Whole[int](1, maxElements).Default(defaultElements)),
 		Example: "500", Help: "elements of a list; an event with a longer one is a dead letter"},
 	{Name: "when", Affects: spec.Outputs, Form: spec.Into(func(e *Each) *string { return &e.When }, lang.ReadBool),

@@ -48,7 +48,7 @@ var emitFields = []spec.Field[Emit]{
 	{Name: "when", Affects: spec.Outputs, Form: spec.Into(func(e *Emit) *string { return &e.When }, lang.ReadBool),
 		Example: `action == "block"`, Help: "for which events", Absent: "always"},
 	{Name: "delete", Affects: spec.Outputs, Form: spec.Into(func(e *Emit) *string { return &e.Delete }, lang.ReadBool),
-		Example: `op == "d"`, Help: "for which events the record is a tombstone: it has a key and no value. It deletes the row of the key in tables and in the sinks `postgres` and `redis`", Absent: "for none"},
+		Example: `op == "d"`, Help: "condition for events that write a tombstone: a record with a key and no value. It deletes the row of the key in tables and in the sinks `postgres` and `redis`", Absent: "for none"},
 	{Name: "id", Affects: spec.Outputs, Form: spec.Into(func(e *Emit) *string { return &e.ID }, spec.ReadExpression), Example: `'"freeze:" + tx'`, Help: "the output's id, of type string",
 		Absent: "`pipeline:event:topic`, with `#name` behind it if the step has a name"},
 	{Name: "name", Affects: spec.Outputs, Form: spec.Into(func(e *Emit) *string { return &e.Name }, spec.ReadName), Example: "refund",

@@ -40,21 +40,21 @@ var readFetch = spec.MappingOf(fetchFields)
 
 var fetchFields = []spec.Field[Fetch]{
 	{Name: "name", Affects: spec.Outputs, Required: true, Form: spec.Into(func(f *Fetch) *string { return &f.Name }, spec.ReadName), Example: "shot",
-		Help: "what it introduces is behind this name: `shot.bytes`, which only models are given, `shot.sha256`, `shot.size` and `shot.type`, the media type that was told or that the first bytes look like"},
+		Help: "prefix of the names that the step introduces: `shot.bytes`, for models only, `shot.sha256`, `shot.size` and `shot.type`, the media type that was told or that the first bytes look like"},
 	{Name: "url", Affects: spec.Outputs, Required: true, Or: "urls", Form: spec.Into(func(f *Fetch) *string { return &f.URL }, spec.ReadName), Example: "url",
 		Help: "a name of type string: file:///folder/name, s3://bucket/key or https://host/path"},
 	{Name: "urls", Affects: spec.Outputs, Or: "url", Form: spec.Into(func(f *Fetch) *string { return &f.URLs }, spec.ReadName), Example: "parts.url", Absent: "required, or `url`",
-		Help: "instead of `url`: a name of type string[], whose content is that of each, one behind the other"},
+		Help: "instead of `url`: a name of type string[]: the content of all URLs, one behind the other"},
 	{Name: "max", Affects: spec.Outputs, Form: spec.Into(func(f *Fetch) *int { return &f.Max }, spec.Size(1, 1<<30).Default(lang.DefaultFetchMax)), Example: "64MB"},
 	{Name: "when", Affects: spec.Outputs, Form: spec.Into(func(f *Fetch) *string { return &f.When }, lang.ReadBool), Example: `kind == "image"`,
-		Absent: "always", Help: "for which events; the names are optional then"},
+		Absent: "always", Help: "condition for events; the names are optional then"},
 	{Name: "call", Affects: spec.Nothing, Form: spec.Optional(func(f *Fetch) **lang.Calling { return &f.Call }, spec.MappingOf(lang.CallingFields)), Example: "{timeout: 10s, attempts: 5, backoff: {base: 1s, max: 1m}}",
 		Help: "how it is called for: its breaker is one of each host and bucket, so that events wait, queued, for those that are down, and others do not", Absent: "as below, with a timeout of 30s"},
 	{Name: "journal", Affects: spec.Nothing, Form: spec.Optional(func(f *Fetch) **lang.Journal { return &f.Journal }, lang.ReadJournal), Example: "{retention: 30d}", Absent: "they are",
 		Help: "whether hash and size of what each event was given are kept beside the partition, so that it is given the same whenever it is computed again"},
-	{Name: "ordered", Affects: spec.Outputs, Form: spec.Into(func(f *Fetch) *bool { return &f.Ordered }, spec.OnlyTrue()), Example: "true", Absent: "what is queued is done with in any order"},
+	{Name: "ordered", Affects: spec.Outputs, Form: spec.Into(func(f *Fetch) *bool { return &f.Ordered }, spec.OnlyTrue()), Example: "true", Absent: "queued events continue in any order"},
 	{Name: "on_failure", Affects: spec.State, Form: spec.Into(func(f *Fetch) *[]lang.Step { return &f.OnFailure }, lang.ReadSteps), Example: "[emit: {topic: unseen, value: [customer]}]", Absent: "it is a dead letter",
-		Help: "steps for an event whose content is not to be had: let, decide, call and emit; it is a dead letter too, unless they write something"},
+		Help: "steps for an event without its content: let, decide, call and emit; it is a dead letter too, unless they write something"},
 }
 
 // Declare implements Step.

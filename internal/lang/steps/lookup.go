@@ -105,7 +105,7 @@ var lookupFieldsAbove = []spec.Field[Lookup]{
 	{Name: "history", Affects: spec.Outputs, Form: spec.Into(func(l *Lookup) *time.Duration { return &l.Versions.History }, spec.Span(time.Second, 366*spec.Day)), Example: "30d", Absent: "24h, or the `lateness` of the inputs if that is more",
 		Help: "with `as_of: event`: how far before the watermark the rows of a key are kept. An event that is older finds the row of the beginning of that time"},
 	{Name: "wait", Affects: spec.Outputs, Form: spec.Into(func(l *Lookup) *time.Duration { return &l.Versions.Wait }, spec.Span(time.Millisecond, time.Hour)), Example: "2s", Absent: "an event is computed at once",
-		Help: "with `as_of: event`: how long after the time from which it is valid a row may be appended. Events are computed so long after their own append"},
+		Help: "with `as_of: event`: how long after the start of its validity a row may be appended. Events are computed so long after their own append"},
 }
 
 var lookupFieldsBelow = []spec.Field[Lookup]{
@@ -116,12 +116,12 @@ var lookupFieldsBelow = []spec.Field[Lookup]{
 	{Name: "limit", Affects: spec.Outputs, Form: spec.Into(func(l *Lookup) *int { return &l.Limit }, spec.Whole[int](1, 100).Default(lang.DefaultNearest)), Example: "3", Help: "how many documents are found at most"},
 	{Name: "where", Affects: spec.Outputs, Form: spec.Into(func(l *Lookup) *[]lang.Binding { return &l.Where }, lang.ReadBindingSet),
 		Example: "{customer: customer, kind: '\"chat\"'}", Absent: "all documents", Help: "columns, each with an expression of type string or int that it equals"},
-	{Name: "distance", Affects: spec.Outputs, Form: spec.Into(func(l *Lookup) *string { return &l.Distance }, spec.Choice[string]("cosine", "l2", "inner_product").Default("cosine")), Example: "l2", Help: "what is near: the less, the nearer"},
+	{Name: "distance", Affects: spec.Outputs, Form: spec.Into(func(l *Lookup) *string { return &l.Distance }, spec.Choice[string]("cosine", "l2", "inner_product").Default("cosine")), Example: "l2", Help: "the measure of distance: smaller is nearer"},
 	{Name: "join", Affects: spec.Outputs, Form: spec.Into(func(l *Lookup) *string { return &l.Join }, spec.TextOf("a text").Default(lang.DefaultJoin)), Example: "', '", Help: "what stands between the texts of documents"},
 	{Name: "when", Affects: spec.Outputs, Form: spec.Into(func(l *Lookup) *string { return &l.When }, lang.ReadBool), Example: `kind == "post"`,
-		Absent: "always", Help: "for which events; others find no row"},
+		Absent: "always", Help: "condition for events; others find no row"},
 	{Name: "fields", Affects: spec.Outputs, Required: true, Form: spec.Into(func(l *Lookup) *[]lang.Field { return &l.Fields }, lang.ReadFields),
-		Example: "{trusted: bool, level: optional int}", Help: "what is read of the row, and its types: names behind that of the lookup, as `profile.trusted`"},
+		Example: "{trusted: bool, level: optional int}", Help: "fields of the row, with their types: names behind that of the lookup, as `profile.trusted`"},
 	{Name: "empty", Affects: spec.Outputs, Form: spec.Into(func(l *Lookup) *[]lang.Binding { return &l.Empty }, lang.ReadBindingSet),
 		Example: "{trusted: false}", Help: "what fields are where there is no row: names to expressions", Absent: "they are optional"},
 	{Name: "cache", Affects: spec.Nothing, Form: spec.Into(func(l *Lookup) *RowCache { return &l.Cache }, spec.MappingOf(rowCacheFields)), Example: "{ttl: 1m, max: 256MiB}",
@@ -132,12 +132,12 @@ var lookupFieldsBelow = []spec.Field[Lookup]{
 	{Name: "call", Affects: spec.Nothing, Form: spec.Optional(func(l *Lookup) **lang.Calling { return &l.Call }, spec.MappingOf(lang.CallingFields)), Example: "{timeout: 500ms, breaker: {open: queue}}",
 		Help: ofOutside + ": how it is called, that may be slow, late or down", Absent: "as below"},
 	{Name: "async", Affects: spec.Outputs, Form: spec.Into(func(l *Lookup) *bool { return &l.Async }, spec.OnlyTrue()), Example: "true", Absent: "events wait for the rows of those before them"},
-	{Name: "ordered", Affects: spec.Outputs, Form: spec.Into(func(l *Lookup) *bool { return &l.Ordered }, spec.OnlyTrue()), Example: "true", Absent: "what is queued is done with in any order"},
+	{Name: "ordered", Affects: spec.Outputs, Form: spec.Into(func(l *Lookup) *bool { return &l.Ordered }, spec.OnlyTrue()), Example: "true", Absent: "queued events continue in any order"},
 }
 
 var rowCacheFields = []spec.Field[RowCache]{
 	{Name: "ttl", Affects: spec.Nothing, Required: true, Form: spec.Into(func(c *RowCache) *time.Duration { return &c.TTL }, spec.Span(time.Millisecond, spec.Day)), Example: "1m",
-		Help: "how long a row, or that there is none, is used without asking again"},
+		Help: "how long a row, or its absence, is used without another call"},
 	{Name: "max", Affects: spec.Nothing, Form: spec.Into(func(c *RowCache) *int { return &c.Max }, spec.Size(1<<10, 1<<40)), Example: "256MiB"},
 }
 

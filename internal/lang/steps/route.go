@@ -19,7 +19,7 @@ func (*Route) StepKind() *lang.StepKind { return &routeKind }
 
 var routeKind = lang.KindOf("route", spec.State, spec.Into(func(r *Route) *[]lang.Case { return &r.Cases }, readCases),
 	"{small: {when: amount < 10, steps: drop}, default: dlq}",
-	"cases: an event takes the first whose condition holds, and what no case takes goes to the last, `default`")
+	"cases: an event takes the first case with a true condition. Other events take the last case, `default`")
 
 // caseFields are the fields of a case with a condition.
 var caseFields = []spec.Field[lang.Case]{

@@ -79,7 +79,7 @@ var scoreFields = []spec.Field[Score]{
 		Example: "{size: 256, wait: 2ms}", Absent: "as below"},
 	{Name: "async", Affects: spec.Outputs, Form: spec.Into(func(s *Score) *bool { return &s.Async }, spec.OnlyTrue()), Example: "true", Absent: "events wait for the scores of those before them",
 		Help: "events are queued, and scored off the loop: those that need no score do not wait for them"},
-	{Name: "ordered", Affects: spec.Outputs, Form: spec.Into(func(s *Score) *bool { return &s.Ordered }, spec.OnlyTrue()), Example: "true", Absent: "what is queued is done with in any order",
+	{Name: "ordered", Affects: spec.Outputs, Form: spec.Into(func(s *Score) *bool { return &s.Ordered }, spec.OnlyTrue()), Example: "true", Absent: "queued events continue in any order",
 		Help: "the events of a key are queued behind one of it that is, and are done with in their order"},
 	{Name: "partial", Affects: spec.Outputs, Form: spec.Optional(func(s *Score) **Partial { return &s.Partial }, spec.MappingOf(partialFields)), Example: "{topic: drafts, interval: 250ms}", Absent: "no records of them",
 		Help: "the words that a chat model has said so far, as records, while an `async` score waits for the rest: {id, model_output}, all words of the event in each. The output of the pipeline is the answer"},

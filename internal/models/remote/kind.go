@@ -56,7 +56,7 @@ type ChatConfig struct {
 // answer. Places are names with points between them, of which a number counts in
 // a list from 0.
 type Mapping struct {
-	Rows    string  // place of the list with an object for each row in what is sent; "" is a call for each row, whose object is all that is sent
+	Rows    string  // place of the list with an object for each row in what is sent; "" is a call for each row: its object is the whole body
 	Results string  // place of the list with the result of each row in the answer; "" is the answer itself
 	Send    []Place // places of inputs in the object of a row; the others stand in it by their names
 	Read    []Place // places of outputs in the result of a row; the others stand in it by their names, or are all of it if it is no object

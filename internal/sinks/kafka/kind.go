@@ -35,7 +35,7 @@ var configFields = []spec.Field[Config]{
 	{Name: "cluster", Affects: spec.Nothing, Required: true, Form: spec.Into(func(t *Config) *kafka.Settings { return &t.Cluster }, kafka.ReadCluster),
 		Example: "{url: 'kafka+tls://other-1:9093', sasl: scram-sha-512, user: fraud, password_file: /run/secrets/other}", Help: "how it is reached: written like `engine`"},
 	{Name: "topic", Affects: spec.Nothing, Required: true, Form: spec.Into(func(t *Config) *string { return &t.Topic }, spec.ReadName), Example: "decisions", Help: "a topic of it, which is to be there"},
-	{Name: "exactly_once", Affects: spec.Nothing, Form: spec.Into(func(t *Config) *bool { return &t.ExactlyOnce }, spec.OnlyTrue()), Example: "true", Absent: "what was under way at a crash comes again"},
+	{Name: "exactly_once", Affects: spec.Nothing, Form: spec.Into(func(t *Config) *bool { return &t.ExactlyOnce }, spec.OnlyTrue()), Example: "true", Absent: "records in flight at a crash come again"},
 }
 
 // FieldTable implements spec.Tabled.

@@ -45,7 +45,7 @@ var configFields = []spec.Field[Config]{
 	{Name: "key", Affects: spec.Nothing, Required: true, Form: spec.Into(func(t *Config) *string { return &t.Key }, spec.ReadName), Example: "id", Help: "the name of the records, of type string or int, that rows are found by"},
 	{Name: "columns", Affects: spec.Nothing, Form: spec.Into(func(t *Config) *[]row.Column { return &t.Columns },
 		row.ReadColumns),
-		Example: "{id: id, body: text}", Absent: "every name is written, to the column of its name", Help: "names of the records, each with its column: what is not among them is not written"},
+		Example: "{id: id, body: text}", Absent: "every name is written, to the column of its name", Help: "names of the records, each with its column: other names are not written"},
 	{Name: "vector", Affects: spec.Nothing, Form: spec.Optional(func(t *Config) **Vector { return &t.Vector }, spec.MappingOf(vectorFields)),
 		Example: "{column: embed_vector, index: hnsw}", Absent: "none", Help: "the column of pgvector's type `vector`; other vectors are of type `real[]`"},
 	{Name: "version", Affects: spec.Nothing, Form: spec.Into(func(t *Config) *string { return &t.Version }, spec.ReadExpression), Example: "revision ?? 0",

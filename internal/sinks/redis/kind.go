@@ -38,7 +38,7 @@ var configFields = []spec.Field[Config]{
 	{Name: "as", Affects: spec.Nothing, Form: spec.Into(func(k *Config) *string { return &k.As }, spec.Choice[string]("hash", "json")), Example: "json", Absent: "hash", Help: "what the value of a key is: a hash, or a JSON text"},
 	{Name: "columns", Affects: spec.Nothing, Form: spec.Into(func(k *Config) *[]row.Column { return &k.Columns },
 		row.ReadColumns),
-		Example: "{id: id, body: text}", Absent: "every name is written, to the field of its name", Help: "names of the records, each with its field: what is not among them is not written"},
+		Example: "{id: id, body: text}", Absent: "every name is written, to the field of its name", Help: "names of the records, each with its field: other names are not written"},
 	{Name: "ttl", Affects: spec.Nothing, Form: spec.Into(func(k *Config) *time.Duration { return &k.TTL }, spec.Span(time.Millisecond, 366*spec.Day)), Example: "24h", Absent: "keys stay"},
 	{Name: "version", Affects: spec.Nothing, Form: spec.Into(func(k *Config) *string { return &k.Version }, spec.ReadExpression), Example: "updated_at",
 		Absent: "a record of another partition than the first one of its key is a dead letter",
