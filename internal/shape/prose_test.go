@@ -105,7 +105,7 @@ func TestPagesAreInPlainEnglish(t *testing.T) {
 			all.add(path, strings.NewReplacer("|", " . ", "\n", " ").Replace(p))
 		}
 	})
-	all.check(t, "pages", 4.6)
+	all.check(t, "pages", 1.5)
 }
 
 // walkFiles calls f for each file of the repository with an extension, without those that tests
