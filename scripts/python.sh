@@ -12,8 +12,8 @@ cp bin/afterbay "$folder/programs/$platform/"
 python3 -m venv "$folder/venv"
 export PATH="$folder/venv/bin:$PATH"
 pip install --quiet -r clients/python/requirements-test.txt
-python clients/python/wheels.py v0.0.0-test "$folder/programs" "$folder/dist" "$platform"
-python clients/python/wheels.py v0.0.0-test "$folder/programs" "$folder/again" "$platform"
+python clients/python/wheels.py v0.0.0-rc.1 "$folder/programs" "$folder/dist" "$platform"
+python clients/python/wheels.py v0.0.0-rc.1 "$folder/programs" "$folder/again" "$platform"
 cmp "$folder"/dist/*.whl "$folder"/again/*.whl
 echo "wheel: $(stat -c %s "$folder"/dist/*.whl) bytes; two builds have equal bytes"
 pip install --quiet "$folder"/dist/*.whl
