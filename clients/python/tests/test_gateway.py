@@ -136,6 +136,26 @@ class GatewayTest(unittest.IsolatedAsyncioTestCase):
         self.assertGreater(client.metrics.connects, 5)
         self.assertGreater(client.metrics.behind, 0)
 
+    async def test_repeats_are_dropped_and_gaps_are_told(self):
+        client = Client("ws://gateway.example", token="t", cursor="c4", seq=4, buffer=7)
+        link = gateway._Link(client, False)
+
+        def frame(seq, status="ok", **more):
+            return {"type": "result", "seq": seq, "cursor": f"c{seq}", "eventId": "e", "status": status, **more}
+
+        for one in (
+            frame(4), frame(5, "partial", attempt=2), frame(6, "partial", attempt=1), frame(7), frame(7), frame(9), frame(3),
+        ):  # fmt: skip
+            self.assertTrue(await client._take(link, one))
+        await client._skip(link, {"earliest": "c20"})
+        self.assertTrue(await client._take(link, frame(20)))
+        taken = [(item.after, item.next) if isinstance(item, gateway.Gap) else item.seq for item in client._items]
+        self.assertEqual(taken, [5, 7, (7, 9), 9, (9, 0), 20])  # 6 is of an attempt before that of 5
+        self.assertEqual((client.metrics.repeats, client.metrics.gaps, client._cursor), (3, 2, "c20"))
+        self.assertTrue(await client._take(link, frame(21)))
+        self.assertFalse(await client._take(link, frame(22)))  # no room: it stays in the log
+        self.assertEqual((client._cursor, link.dropping), ("c21", True))
+
     async def test_errors_say_what_is_wrong(self):
         _, port = await asyncio.to_thread(self.start)
         address = f"ws://127.0.0.1:{port}"
