@@ -14,6 +14,8 @@ import tarfile
 import tempfile
 from pathlib import Path
 
+from packaging.version import Version
+
 HERE = Path(__file__).resolve().parent
 TAGS = {
     "linux-amd64": "manylinux_2_17_x86_64.manylinux2014_x86_64",
@@ -58,7 +60,7 @@ def main() -> None:
 def build(version: str, platform: str, folder: Path, out: str) -> None:
     """Build the wheel of a platform."""
     settings = {
-        "AFTERBAY_VERSION": version.removeprefix("v"),
+        "AFTERBAY_VERSION": str(Version(version)),
         "AFTERBAY_PROGRAMS": str(folder),
         "AFTERBAY_TAG": f"py3-none-{TAGS[platform]}",
         "SOURCE_DATE_EPOCH": os.environ.get("SOURCE_DATE_EPOCH", "1580601600"),
