@@ -1,6 +1,8 @@
 package main
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -19,7 +21,7 @@ var slimmed = []replacement{
 	{"github.com/alecthomas/kong", "callbacks.go", "value.MethodByName(name)", "hookOf(value, name)", 2},
 	{"github.com/alecthomas/kong", "callbacks.go", "value.Addr().MethodByName(name)", "hookOf(value.Addr(), name)", 2},
 	{"github.com/alecthomas/kong", "callbacks.go", "t.MethodByName(name)", "hookIn(t, name)", 1},
-	{"github.com/alecthomas/kong", "callbacks.go", "type bindings ", constantHooks + "type bindings ", 1},
+	{"github.com/alecthomas/kong", "callbacks.go", "type bindings ", constantHooks() + "type bindings ", 1},
 	// The checker and the machine of expr look up methods of values. Afterbay uses the parser alone,
 	// which links both.
 	{"github.com/expr-lang/expr", "builtin/lib.go", "method := v.MethodByName(methodName)", "_, method := methodName, reflect.Value{}", 1},
@@ -28,106 +30,70 @@ var slimmed = []replacement{
 	{"github.com/expr-lang/expr", "vm/runtime/runtime.go", "v.Method(method.Index)", "reflect.Value{}", 1},
 }
 
-// constantHooks look up the hooks of Kong by constant names.
-const constantHooks = `func hookOf(v reflect.Value, name string) reflect.Value {
-	switch name {
-	case "BeforeReset":
-		return v.MethodByName("BeforeReset")
-	case "BeforeResolve":
-		return v.MethodByName("BeforeResolve")
-	case "BeforeApply":
-		return v.MethodByName("BeforeApply")
-	case "AfterApply":
-		return v.MethodByName("AfterApply")
-	case "AfterRun":
-		return v.MethodByName("AfterRun")
+// hooks are the names that Kong looks up.
+var hooks = []string{"BeforeReset", "BeforeResolve", "BeforeApply", "AfterApply", "AfterRun"}
+
+// constantHooks is code of two functions that look up a hook by a constant name.
+func constantHooks() string {
+	var inValue, inType strings.Builder
+	for _, name := range hooks {
+		fmt.Fprintf(&inValue, "\tcase %q:\n\t\treturn v.MethodByName(%q)\n", name, name)
+		fmt.Fprintf(&inType, "\tcase %q:\n\t\treturn t.MethodByName(%q)\n", name, name)
 	}
-	return reflect.Value{}
+	return "func hookOf(v reflect.Value, name string) reflect.Value {\n\tswitch name {\n" + inValue.String() + "\t}\n\treturn reflect.Value{}\n}\n\n" +
+		"func hookIn(t reflect.Type, name string) (reflect.Method, bool) {\n\tswitch name {\n" + inType.String() + "\t}\n\treturn reflect.Method{}, false\n}\n\n"
 }
 
-func hookIn(t reflect.Type, name string) (reflect.Method, bool) {
-	switch name {
-	case "BeforeReset":
-		return t.MethodByName("BeforeReset")
-	case "BeforeResolve":
-		return t.MethodByName("BeforeResolve")
-	case "BeforeApply":
-		return t.MethodByName("BeforeApply")
-	case "AfterApply":
-		return t.MethodByName("AfterApply")
-	case "AfterRun":
-		return t.MethodByName("AfterRun")
-	}
-	return reflect.Method{}, false
-}
-
-`
-
-// A replacement changes a file of a module, where the text stands so many times.
+// A replacement changes a file of a module. The text occurs in the file a fixed number of times.
 type replacement struct {
 	module, file, from, to string
 	times                  int
 }
 
-// slim writes changed modules below modulesFolder, and returns the go.mod that replaces them.
+// slim writes changed modules below modulesFolder, and returns the go.mod that replaces them. It
+// downloads modules that the module cache lacks.
 func slim(root string) (modfile string, err error) {
 	folder := filepath.Join(root, modulesFolder)
 	if err := os.RemoveAll(folder); err != nil {
 		return "", err
 	}
-	var replace strings.Builder
+	mod, err := os.ReadFile(filepath.Join(root, "go.mod"))
+	if err != nil {
+		return "", err
+	}
+	sum, err := os.ReadFile(filepath.Join(root, "go.sum"))
+	if err != nil {
+		return "", err
+	}
 	copied := map[string]string{}
 	for _, each := range slimmed {
 		if copied[each.module] == "" {
-			dir, err := run(root, nil, "go", "list", "-mod=readonly", "-m", "-f", "{{.Dir}}", each.module)
-			if err != nil {
+			name := filepath.Base(each.module)
+			copied[each.module] = filepath.Join(folder, name)
+			if err := copyModule(copied[each.module], root, each.module); err != nil {
 				return "", err
 			}
-			to := filepath.Join(folder, filepath.Base(each.module))
-			if err := copyModule(to, dir); err != nil {
-				return "", err
-			}
-			copied[each.module] = to
-			fmt.Fprintf(&replace, "replace %s => ./%s/%s\n", each.module, modulesFolder, filepath.Base(each.module))
+			mod = fmt.Appendf(mod, "replace %s => ./%s/%s\n", each.module, modulesFolder, name)
 		}
 		if err := each.in(copied[each.module]); err != nil {
 			return "", err
 		}
 	}
-	for _, name := range []string{"go.mod", "go.sum"} {
-		data, err := os.ReadFile(filepath.Join(root, name))
-		if err != nil {
-			return "", err
-		}
-		if name == "go.mod" {
-			data = append(data, replace.String()...)
-		}
-		if err := os.WriteFile(filepath.Join(folder, name), data, 0o644); err != nil {
-			return "", err
-		}
-	}
-	return filepath.Join(folder, "go.mod"), nil
+	modfile = filepath.Join(folder, "go.mod")
+	return modfile, errors.Join(os.WriteFile(modfile, mod, 0o644), os.WriteFile(filepath.Join(folder, "go.sum"), sum, 0o644))
 }
 
-// copyModule copies a module of the module cache, whose files are read-only.
-func copyModule(to, from string) error {
-	return filepath.WalkDir(from, func(path string, entry os.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		name, err := filepath.Rel(from, path)
-		if err != nil {
-			return err
-		}
-		if entry.IsDir() {
-			return os.MkdirAll(filepath.Join(to, name), 0o755)
-		}
-		data, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		return os.WriteFile(filepath.Join(to, name), data, 0o644)
-	})
+// copyModule copies the version of a module that the go.mod in root requires.
+func copyModule(to, root, path string) error {
+	out, err := run(root, nil, "go", "mod", "download", "-json", path)
+	if err != nil {
+		return err
+	}
+	var downloaded struct{ Dir string }
+	if err := json.Unmarshal([]byte(out), &downloaded); err != nil {
+		return fmt.Errorf("go mod download %s: %w", path, err)
+	}
+	return os.CopyFS(to, os.DirFS(downloaded.Dir))
 }
 
 // in changes the file of a copied module.
