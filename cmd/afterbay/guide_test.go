@@ -278,25 +278,15 @@ func TestGuidesNameTheirFiles(t *testing.T) {
 	}
 }
 
-// TestGuidesLinkToWhatIsThere follows the links of the guides and of their
-// index, which has them all.
-func TestGuidesLinkToWhatIsThere(t *testing.T) {
+// TestGuidesAreInTheirIndex sees that the index has a link to each guide. internal/shape follows
+// the links of all pages.
+func TestGuidesAreInTheirIndex(t *testing.T) {
 	guides, _ := filepath.Glob(guideDir + "/*.md")
 	index, err := os.ReadFile(guideDir + "/README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	link := regexp.MustCompile(`\]\(([^)#]+)(#[^)]*)?\)`)
 	for _, guide := range guides {
-		text, err := os.ReadFile(guide)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, m := range link.FindAllSubmatch(text, -1) {
-			if _, err := os.Stat(filepath.Join(guideDir, string(m[1]))); err != nil {
-				t.Errorf("%s: %v", guide, err)
-			}
-		}
 		if name := filepath.Base(guide); name != "README.md" && !strings.Contains(string(index), "("+name+")") {
 			t.Errorf("README.md has no link to %s", name)
 		}

@@ -4,7 +4,6 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -19,24 +18,15 @@ const (
 
 func TestShapeOfFilesFunctionsAndDocs(t *testing.T) {
 	files := 0
-	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if entry.IsDir() && (strings.HasPrefix(entry.Name(), ".") && path != root || entry.Name() == "testdata") {
-			return fs.SkipDir
-		}
-		if !strings.HasSuffix(path, ".go") {
-			return nil
-		}
+	walkFiles(t, ".go", func(path string) {
 		files++
 		set := token.NewFileSet()
 		file, err := parser.ParseFile(set, path, nil, parser.ParseComments)
 		if err != nil {
-			return err
+			t.Fatal(err)
 		}
 		if ast.IsGenerated(file) {
-			return nil
+			return
 		}
 		lines := set.File(file.Pos()).LineCount()
 		if lines > fileLinesMax {
@@ -45,11 +35,7 @@ func TestShapeOfFilesFunctionsAndDocs(t *testing.T) {
 		for _, decl := range file.Decls {
 			checkDeclaration(t, set, path, decl)
 		}
-		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	if files < 20 {
 		t.Errorf("only %d files were looked at", files)
 	}
