@@ -200,4 +200,4 @@ docs: .venv/zensical/0.0.73 ## write the generated parts of the documentation, a
 
 clean: ## remove what make made
 	scripts/kafka stop
-	rm -rf bin dist .venv .kafka demo-data
+	rm -rf bin dist .site .release .venv .kafka demo-data

@@ -106,5 +106,7 @@ func (a *app) execute(args []string) (err error) {
 	if err != nil {
 		return misused(err)
 	}
+	// command.Run finds the method by its name: then the linker keeps the methods of all types
+	// (docs/adr/0053-release.md).
 	return command.Selected().Target.Addr().Interface().(interface{ Run(*app) error }).Run(a)
 }
