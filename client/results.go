@@ -11,7 +11,7 @@ import (
 // the time after which the gateway closes the connection of a client that does not read.
 const patience = 5 * time.Second
 
-// attemptsMost is the maximum number of events for which the client remembers the current attempt,
+// attemptsMost is the maximum number of events with a remembered current attempt,
 // to filter partial results.
 const attemptsMost = 4096
 

@@ -40,7 +40,7 @@ type Config interface {
 
 // Optional interfaces of a Config.
 type (
-	// Searcher is a Config whose service finds documents by a vector. For lookups by `vector` the
+	// Searcher is a Config of a service that finds documents by a vector. For lookups by `vector` the
 	// engine calls its methods instead of Check and Open. The keys of the source are made by Query:
 	// the vector, and one text for each column of Where.
 	Searcher interface {

@@ -120,7 +120,7 @@ type Info struct {
 	Batch     Policy // the batch policy of the manifest; zero if it has none
 
 	// Requests of a Remote model, for callers that repeat calls or store answers.
-	Request    string        // the request template: what an answer depends on besides its row and the version; "" if unknown
+	Request    string        // the request template: what an answer depends on apart from its row and the version; "" if unknown
 	Generative bool          // equal rows may get different answers
 	RowsMax    int           // rows per request: a larger call sends several requests, each bounded by Call.Timeout; 0 means no limit
 	CallsMax   int           // concurrent requests, from the manifest: further ones wait; 0 leaves it to the caller

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds a release twice, the second time in a clone with an empty build cache,
-# and compares the bytes. Then it installs and runs what was built, and checks the chart.
+# and compares the bytes. Then it installs and runs the result, and checks the chart.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 unset GOFLAGS CGO_ENABLED

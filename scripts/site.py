@@ -16,7 +16,7 @@ from pathlib import Path
 REPOSITORY = "https://github.com/afterbay/afterbay/blob/main/"
 ROOT = Path(__file__).resolve().parent.parent
 STAGE = ROOT / ".site"
-# The sections of the navigation. A folder's pages come in the order in which its README links them.
+# The sections of the navigation. A folder's pages follow the order of the links in its README.
 SECTIONS = [
     ("Guides", "guide"),
     ("How-to", "howto"),

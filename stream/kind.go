@@ -56,7 +56,7 @@ type Engine interface {
 
 // Process describes the process that opens a log. A log ignores the fields that it does not need.
 type Process struct {
-	Dir         string       // local folder reserved for the log; "" if there is none
+	Dir         string       // local folder reserved for the log; "" if it has no folder
 	ReadOnly    bool         // read existing data and change nothing
 	Logger      *slog.Logger // nil is slog.Default
 	StateBytes  int64        // limit for state in memory; 0 is the log's default

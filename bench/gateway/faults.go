@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// scorePipeline calls the worker in batches. Events whose call failed by the worker's fault are
+// scorePipeline calls the worker in batches. Events with a call that failed by the worker's fault are
 // queued and retried.
 const scorePipeline = `pipeline: chat
 input:

@@ -1,4 +1,4 @@
-// Command chat serves the page of this example, tokens for the users who open it, and a stand-in
+// Command chat serves the page of this example, tokens for its users, and a stand-in
 // for a chat model.
 package main
 

@@ -25,8 +25,8 @@ type asking struct {
 	list []*steps.Feature
 }
 
-// askings groups the features with By by that field, in the order in which the file first names the
-// fields.
+// askings groups the features with By by that field, in the order of the fields' first
+// mention in the file.
 func askings(p *lang.Pipeline) (all []asking) {
 	for _, f := range steps.Asked(p) {
 		at := slices.IndexFunc(all, func(a asking) bool { return a.by == f.By })

@@ -52,7 +52,7 @@ func lower(b *bound, nodes []lang.Node, open *opened, c *checked, o order) (plan
 }
 
 // stagesOf returns the operators of nodes in execution order. It creates them in the order of the
-// file, because creation numbers what they share. instead may be nil.
+// file, because creation numbers their shared parts. instead may be nil.
 func stagesOf(nodes []lang.Node, o order, shared *lang.Plan, instead func(operator.Batch) model.Model) (stages []operator.Placed) {
 	ops := map[placed]operator.Operator{}
 	for _, p := range slices.SortedFunc(slices.Values(o.stages), func(a, b placed) int { return cmp.Or(a.node-b.node, a.read-b.read) }) {

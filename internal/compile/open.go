@@ -171,7 +171,7 @@ func (o *opening) checkOutputs(path string, m *lang.Model) {
 	}
 }
 
-// loadModel returns a model, or nil if there is none.
+// loadModel returns a model, or nil after it reported an error.
 func (o *opening) loadModel(path string, m *lang.Model) model.Model {
 	if m.Trees != "" && m.File == "" {
 		o.Fail(path+".trees", "only the trees of a file can be chosen")

@@ -78,8 +78,8 @@ func (q *questions) wrong(path string, err error, hint string) {
 
 func (q *questions) warn(path, text string) { q.warnings = append(q.warnings, path+": "+text) }
 
-// newest returns the newest version of a subject. It returns nil if there is none, or if the
-// registry does not answer. unknown describes what cannot be compared if the subject does not
+// newest returns the newest version of a subject. It returns nil if the subject has no version,
+// or if the registry does not answer. unknown describes what cannot be compared if the subject does not
 // exist; "" gives no warning.
 func (q *questions) newest(path, subject, unknown string) *registry.Version {
 	ctx, cancel := context.WithTimeout(q.ctx, registryMax)

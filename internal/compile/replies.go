@@ -32,7 +32,7 @@ func (c *Compiled) Endings() []Ending {
 }
 
 // Unanswered returns the places where events of clients may end without an answer: neither a record
-// in a topic for which answers is true, nor a dead letter. Such events only expire. A pipeline with
+// in a topic that answers accepts, nor a dead letter. Such events only expire. A pipeline with
 // replies has no such place.
 func (c *Compiled) Unanswered(answers func(topic string) bool) spec.Problems {
 	p := &c.Pipeline

@@ -138,7 +138,7 @@ func (w *ways) inputs(p *lang.Pipeline) {
 }
 
 // Unanswered returns the places where events may end without an answer: neither a record in a topic
-// for which answers is true, nor a dead letter.
+// that answers accepts, nor a dead letter.
 func Unanswered(p *lang.Pipeline, answers func(topic string) bool) spec.Problems {
 	w := &ways{answers: answers}
 	w.inputs(p)

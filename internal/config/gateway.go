@@ -84,7 +84,7 @@ var readTopics = spec.ListOf(spec.TextOf("a topic"))
 var gatewayFields = []spec.Field[Gateway]{
 	{Name: "gateway", Required: true, Form: spec.Into(func(g *Gateway) *string { return &g.Name }, spec.ReadName), Example: "chat"},
 	{Name: "listen", Form: spec.Into(func(g *Gateway) *string { return &g.Listen }, spec.TextOf("host:port")), Example: "0.0.0.0:8088"},
-	{Name: "cert", Form: spec.Into(func(g *Gateway) *string { return &g.Cert }, spec.ReadPath), Example: "chat.pem", Absent: "no TLS: what is in front of the gateway has it"},
+	{Name: "cert", Form: spec.Into(func(g *Gateway) *string { return &g.Cert }, spec.ReadPath), Example: "chat.pem", Absent: "no TLS: a proxy in front of the gateway has it"},
 	{Name: "key", Form: spec.Into(func(g *Gateway) *string { return &g.Key }, spec.ReadPath), Example: "chat.key", Absent: "required with `cert`"},
 	{Name: "pipeline", Required: true, Form: spec.Into(func(g *Gateway) *GatewayPipeline { return &g.Pipeline }, spec.MappingOf(gatewayPipelineFields)),
 		Example: "{input: messages, outputs: [decisions], dead_letters: [moderation.dlq]}"},
@@ -94,7 +94,7 @@ var gatewayFields = []spec.Field[Gateway]{
 	{Name: "keys", Required: true, Form: spec.Into(func(g *Gateway) *string { return &g.Keys }, spec.ReadPath), Example: "keys.yaml"},
 	{Name: "cursor_key", Required: true, Or: "cursor_key_file", Form: spec.Into(func(g *Gateway) *string { return &g.CursorKey }, spec.Secret("cursor_key_file")), Example: "${CURSOR_KEY}"},
 	{Name: "cursor_key_file", Form: spec.Into(func(g *Gateway) *string { return &g.CursorKeyFile }, spec.ReadPath), Example: "/run/secrets/cursors", Absent: "`cursor_key`"},
-	{Name: "origins", Form: spec.Into(func(g *Gateway) *[]string { return &g.Origins }, spec.ListOf(spec.TextOf("an origin such as https://example.org"))), Example: "['https://chat.example.org']", Absent: "no page may: only clients that are none"},
+	{Name: "origins", Form: spec.Into(func(g *Gateway) *[]string { return &g.Origins }, spec.ListOf(spec.TextOf("an origin such as https://example.org"))), Example: "['https://chat.example.org']", Absent: "no page may connect, only clients outside browsers"},
 	{Name: "partitions", Form: spec.Into(func(g *Gateway) *int32 { return &g.Partitions }, spec.Whole[int32](1, 1024)), Example: "32"},
 	{Name: "epoch", Form: spec.Into(func(g *Gateway) *int { return &g.Epoch }, spec.Whole[int](0, 1_000_000_000)), Example: "1"},
 	{Name: "limits", Form: spec.Into(func(g *Gateway) *GatewayLimits { return &g.Limits }, spec.MappingOf(gatewayLimitsFields)), Example: "{pending: 20, message: 16KiB}", Absent: "as below"},

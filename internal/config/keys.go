@@ -30,7 +30,7 @@ var keysFields = []spec.Field[auth.Keys]{
 }
 
 var (
-	readAudience = spec.TextOf("whom tokens must be for")
+	readAudience = spec.TextOf("the audience that tokens must name")
 	readTenant   = spec.TextOf("a tenant")
 )
 

@@ -12,8 +12,8 @@ import (
 // Meaning prints the fingerprint texts of stored state. A text holds the fields that affect one
 // part of the state, and the values that these fields read by name. In a text
 //
-//  1. numbers replace the names of lets, decides and constants, in the order in which they
-//     are read; each has a line with its definition, as do the names that the definition reads;
+//  1. numbers replace the names of lets, decides and constants, in the order of
+//     their reading; each has a line with its definition, as do the names that the definition reads;
 //  2. a let in a case of a route includes the conditions of the case, unless the reader is in
 //     the same case;
 //  3. any other name has a line with its type, which does not say whether the value may be

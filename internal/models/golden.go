@@ -61,7 +61,7 @@ func (v *verifier) golden(ctx context.Context, m model.Model) {
 	}
 }
 
-// compare reports the first row whose score differs from the expected one.
+// compare reports the first row with a score that differs from the expected one.
 func (v *verifier) compare(m model.Model, e expectation, scores scored) {
 	exactness := exactnessOf(m)
 	for row, said := range e.values {

@@ -89,7 +89,7 @@ func ConfigOf(m *model.Manifest, kinds []model.Kind) model.Config {
 	return nil
 }
 
-// Verified loads the model of a manifest whose paths can be opened. It returns the model only if
+// Verified loads the model of a manifest. The paths in it must be openable. It returns the model only if
 // everything in the manifest holds: the file's digest, its kind, the names, types and number of
 // inputs and outputs, and its golden vectors. It scores the golden vectors alone, together, in
 // other orders and between others, which also warms up the model. For models of the kinds in o,
@@ -283,7 +283,7 @@ type verifier struct {
 	errs     Errors
 }
 
-// err returns all errors, or nil if there are none.
+// err returns all errors joined, or nil.
 func (v *verifier) err() error {
 	if v.errs == nil {
 		return nil

@@ -162,7 +162,7 @@ func (t *Table) Check(m model.Model, rows *model.Rows) error {
 	return &RowError{fmt.Errorf("%s: %w", t.Where(), err)}
 }
 
-// columnOf returns the column of the file for an input, or -1 if there is none.
+// columnOf returns the column of the file for an input, or -1 if the file lacks it.
 func (t *Table) columnOf(info model.Info, refused *model.InputError) int {
 	at, text := info.Column(refused)
 	for _, c := range t.columns {

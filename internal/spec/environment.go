@@ -64,7 +64,7 @@ func (r *Reader) interpolate(n *Node, path string) bool {
 }
 
 // Written returns the text of a scalar from byte from on. It writes the variables that begin there
-// as the file has them. It returns "" if there are none. n must have been read.
+// as the file has them. It returns "" if no variable begins there. n must have been read.
 func (r *Reader) Written(n *Node, from int) string {
 	var text strings.Builder
 	at, named := 0, false

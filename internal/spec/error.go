@@ -69,7 +69,7 @@ func (es Errors) Unwrap() []error {
 	return list
 }
 
-// Sorted returns the errors in file order, or nil if there are none. It cuts the list to MaxErrors.
+// Sorted returns the errors in file order, or nil for an empty list. It cuts the list to MaxErrors.
 func (es Errors) Sorted() error {
 	if len(es) == 0 {
 		return nil

@@ -354,7 +354,7 @@ func (r *Reader) table(n *Node, path string) map[string]any {
 	return table
 }
 
-// constantScalar returns a bool, int64, float64 or string, or nil if the node is none of them.
+// constantScalar returns a bool, int64, float64 or string, or nil for any other node.
 func (r *Reader) constantScalar(n *Node, path string) any {
 	const hint = "write true, false, a decimal number or text"
 	text, ok := r.scalar(n, path, hint)

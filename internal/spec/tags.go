@@ -48,7 +48,7 @@ var durations = reflect.TypeFor[time.Duration]()
 type tagged struct {
 	of       reflect.Type
 	fields   []Field[any]
-	secrets  map[string]string                       // secret field to the field that names a file with the secret; "" if there is none
+	secrets  map[string]string                       // secret field to the field that names a file with the secret; "" if no field does
 	defaults []func(of reflect.Value, beside string) // each sets one field; relative paths are joined with the folder beside
 }
 

@@ -90,7 +90,7 @@ func isTrueOrAbsent(f reflect.StructField, tag string) bool {
 	return f.Tag.Get(tag) == "true" || f.Tag.Get(tag) == ""
 }
 
-// others checks that the fields to which tags refer exist.
+// others checks that the fields named in tags exist.
 func (t *tagged) others() (errs []error) {
 	for _, w := range t.fields {
 		for _, by := range []struct{ tag, names string }{{tagOr, w.Or}, {tagSecret, t.secrets[w.Name]}} {

@@ -53,7 +53,7 @@ var ReadHeaders = AnyOrder(headerName, Named(headerName, asWritten(TextOf("the v
 
 func headerName(h *Header) *string { return &h.Name }
 
-// asWritten returns a form for texts in which only a part, from a byte on, decides outputs. A
+// asWritten returns a form for texts with only a part, from a byte on, that decides outputs. A
 // variable in that part is most likely a secret, so its name decides and not its value. written
 // returns where to keep that part as the file has it, if it has variables. one returns the
 // canonical form of a part.

@@ -300,7 +300,7 @@ func (s *Store) flush(ctx context.Context) error {
 	}
 }
 
-// read returns a copy of Pebble's value for key, or nil if there is none.
+// read returns a copy of Pebble's value for key, or nil if the key has no value.
 func (s *Store) read(key []byte) ([]byte, error) {
 	if err := s.users.enter(); err != nil {
 		return nil, err

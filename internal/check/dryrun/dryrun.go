@@ -56,7 +56,7 @@ type dryRun struct {
 	ordered  bool                                               // a pipeline reads several partitions in order
 	quiet    bool                                               // the log drops outputs that no pipeline reads
 	mirrors  bool                                               // the events keep the offsets of their log
-	apart    bool                                               // batch gets events without their outputs, in the order in which partitions computed them
+	apart    bool                                               // batch gets events without their outputs, in the order of their computation
 	tables   []string                                           // files of rows, in the form of --table
 	past     func(topic string) iter.Seq2[stream.Record, error] // yields the rows of tables as of the event from a log; may be nil
 	notes    pipeline.Notes                                     // notes about the pipeline's processing order in a log
@@ -98,7 +98,7 @@ type seen struct {
 	outputs     []stream.Record
 }
 
-// newDryRun loads the pipelines of a file for which runs returns true. If cut returns true for a
+// newDryRun loads the pipelines of a file that runs accepts. If cut returns true for a
 // pipeline, it ends before the first score of a model that cannot be loaded; a nil cut cuts none.
 // batch gets the results of each batch of events.
 func (a *Program) newDryRun(ctx context.Context, path string, members int, runs, cut func(*lang.Pipeline) bool, batch func([]*seen) error) (*dryRun, error) {

@@ -106,7 +106,7 @@ func (p *planner) record(n *node, object *encode.Object) {
 	}
 }
 
-// null returns the null branch of a union, or -1 if there is none.
+// null returns the index of the null branch of a union, or -1.
 func (n *node) null() int {
 	if n.kind != union {
 		return -1

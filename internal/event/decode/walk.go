@@ -53,7 +53,7 @@ func (w *Walker) Err() error {
 	return w.err
 }
 
-// Next goes to the next member. It returns false if there is none, or if the text is invalid.
+// Next goes to the next member. It returns false at the end, or if the text is invalid.
 func (w *Walker) Next() bool {
 	if !w.more {
 		return false

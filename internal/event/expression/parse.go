@@ -79,7 +79,7 @@ func syntaxError(source string, err error) *Error {
 	return e
 }
 
-// unfinished returns what is most likely missing at the end of an expression.
+// unfinished returns the text most likely missing at the end of an expression.
 func unfinished(source string) string {
 	switch {
 	case strings.Count(source, "(") > strings.Count(source, ")"):

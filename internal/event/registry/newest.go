@@ -118,7 +118,7 @@ func fits(known *answer, fields []decode.Field) error {
 }
 
 // Unsafe returns the changes that the subject's compatibility mode allows for the next version and
-// that would make its events dead letters. It returns "" if there are none.
+// that would make its events dead letters. It returns "" if no change is unsafe.
 func (v *Version) Unsafe() string {
 	if v.known.json != nil {
 		return "" // JSON fields are found by name, independent of the schema

@@ -101,5 +101,5 @@ func (r *random) poisson(mean float64) int {
 	return n
 }
 
-// poissonMax is a mean for which e^-mean is far above the smallest float64.
+// poissonMax is a mean with e^-mean far above the smallest float64.
 const poissonMax = 500

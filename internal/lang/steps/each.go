@@ -95,7 +95,7 @@ type boundEach struct {
 	path  string
 	each  operator.Each
 	nodes []lang.Node // in the order of the file
-	score int         // index of the score in nodes; -1 if there is none
+	score int         // index of the score in nodes; -1 if the each has no score
 	waves bool        // it reads values of the event that exist only in the waves
 	most  int         // batch size in the file; 0 if not set
 }

@@ -51,7 +51,7 @@ type Damage struct {
 	Path   string `json:"path"`
 	Offset int64  `json:"offset"` // in bytes
 	What   string `json:"what"`
-	// First to Last are the frames that cannot be read because of the damage; 0 if there are none.
+	// First to Last are the frames that cannot be read because of the damage; 0 if all can be read.
 	First uint64 `json:"first,omitempty"`
 	Last  uint64 `json:"last,omitempty"`
 	// Affects lists the records that were in these frames, as far as the neighbouring frames show.

@@ -65,7 +65,7 @@ func saltOf(id []byte) uint32 { return crc32.Checksum(id, castagnoli) }
 // a copy use only META.
 const metaName, metaCopyName = "META", "META.copy"
 
-// readMeta returns the newest valid META of dir. found is false if there is none. If META has no
+// readMeta returns the newest valid META of dir. found is false if dir has none. If META has no
 // count of writes, the copy cannot be newer.
 func readMeta(fsys vfs.FS, dir string) (m meta, found bool, err error) {
 	main, mainLost, err := readMetaFile(fsys, dir, metaName)

@@ -19,7 +19,7 @@ import (
 //  3. revoked: Poll returns it as Revoked; the callback of the client waits.
 //  4. The next Poll releases it, once no commit is outstanding.
 //
-// So a partition has one owner, and the owner can commit what it has computed.
+// So a partition has one owner, and the owner can commit its results.
 //
 // The mutex guards the fields that Poll, Commit and the client's callbacks change at the same time.
 // Under it, a copy gets or loses its owner, and the client is told what to read. Nothing blocks

@@ -323,7 +323,7 @@ func (l *Log) Tail(ctx context.Context, p stream.Partition, from stream.Offset) 
 	}
 }
 
-// read returns the records of p from offset on. If there are none, it returns the channel that the
+// read returns the records of p from offset on. If p has no such record, it returns the channel that the
 // next change closes.
 func (l *Log) read(p stream.Partition, from stream.Offset) ([]stream.Record, <-chan struct{}, error) {
 	l.mu.Lock()

@@ -27,7 +27,7 @@ const (
 // String returns the reason as metrics name it.
 func (r Reason) String() string { return [...]string{"full", "idle", "waited", "due"}[r] }
 
-// Shared is a model whose callers share calls. Rows of one caller wait for rows of others until one
+// Shared is a model with shared calls: its callers send rows together. Rows of one caller wait for rows of others until one
 // of these holds:
 //
 //   - there are as many rows as a call takes,
@@ -72,7 +72,7 @@ type request struct {
 
 var _ model.Answerer = (*Shared)(nil)
 
-// NewShared returns a model whose callers share calls by a policy. At most calls calls run
+// NewShared returns a model that shares calls among callers by a policy. At most calls calls run
 // concurrently; 0 means one per core.
 func NewShared(m model.Model, policy model.Policy, calls int) *Shared {
 	if policy.Size == 0 {

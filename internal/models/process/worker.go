@@ -33,7 +33,7 @@ type worker struct {
 	frames        chan frame    // its output and, at last, why the output ended
 	stopped       chan struct{} // closed by end
 	group         sync.WaitGroup
-	overgrown     atomic.Int64 // resident bytes for which it was killed, or 0
+	overgrown     atomic.Int64 // resident bytes at the kill for overgrowth, or 0
 }
 
 type frame struct {

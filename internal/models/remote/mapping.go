@@ -110,7 +110,7 @@ func put(object map[string]any, place []string, value any) bool {
 	return true
 }
 
-// get returns the value at a place, or nil if there is none.
+// get returns the value at a place, or nil if the place is empty.
 func get(value any, place []string) any {
 	for _, name := range place {
 		switch inside := value.(type) {

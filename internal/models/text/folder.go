@@ -41,7 +41,7 @@ type folder struct {
 	ascii   [256]uint16 // for a byte below 128: the folded byte, and the flags above 8 bits
 	classes []uint8     // of all code points
 
-	sigma      rune // the letter whose lower case depends on its neighbours; 0 if that does not matter
+	sigma      rune // the letter with a lower case that depends on its neighbours; 0 if that does not matter
 	finalFlags uint32
 }
 

@@ -11,7 +11,7 @@ import (
 // vectorizer counts the terms of a text, as CountVectorizer, TfidfVectorizer and HashingVectorizer
 // of scikit-learn do.
 //
-// It folds the text into a buffer in which each term, n-grams included, is contiguous: words are
+// It folds the text into a buffer that holds each term, n-grams included, contiguously: words are
 // separated by one space. It looks up terms without copying them.
 type vectorizer struct {
 	input      int

@@ -25,7 +25,7 @@ const blockRows = 64
 // and discarded.
 //
 // Trees that ask one question at each depth, as CatBoost grows them, use its answers as planes.
-// Other trees of depth up to 8 are stored complete, filled up with question 0, whose answer is
+// Other trees of depth up to 8 are stored complete, filled up with question 0: its answer is
 // always left. The kernels in assembly score those. Deeper trees and some that are nearly empty are
 // loose, node by node.
 type blocks[T number] struct {

@@ -36,7 +36,7 @@ type split struct {
 // segment is part of a list.
 type segment struct{ from, to int32 }
 
-// part is the share of one output in one tree of the file. A tree whose leaves are vectors has a
+// part is the share of one output in one tree of the file. A tree with vectors as leaves has a
 // part for each output.
 type part struct {
 	nodes  []split
@@ -70,7 +70,7 @@ type ensemble struct {
 	wide       linker[float64] // set if double
 }
 
-// number is the type in which scores are summed.
+// number is the type of the sums of scores.
 type number interface{ float32 | float64 }
 
 // linker turns the margins of rows, width per row, into their scores. Margins and scores are in

@@ -27,7 +27,7 @@ type node struct {
 // So a missing value takes the default of its node without a test: a node with default right reads
 // the first copy, and a node with default left the second. A leaf compares slot[2*inputs] with
 // MaxUint32 and has step 0. So every row takes exactly depth steps and needs no test for a leaf.
-// Scores are added in the order of the trees, in T, the type in which the framework sums. So the
+// Scores are added in the order of the trees, in T, the type of the framework's sums. So the
 // sum equals the framework's bit for bit, and depends on that row alone.
 //
 // If zero counts as missing for an input, it has two more slots behind these. A categorical input

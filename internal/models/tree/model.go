@@ -10,7 +10,7 @@
 //
 // Each format has a reader that turns a file into an ensemble: decode and refuse, readLightGBM,
 // readCatBoost, readONNX. An ensemble is laid out twice, flat for single rows and in blocks for
-// many. Kernels score it in the type in which the framework sums.
+// many. Kernels score it in the type of the framework's sums.
 package tree
 
 import (
@@ -67,7 +67,7 @@ func LoadWith(path string, options Options) (*Model, error) {
 
 // Parse reads a model of trees. It detects the format from the content. The name is for error
 // messages only. An error says where in the file it is; a hostile file can cause nothing worse than
-// an error. Besides XGBoost's formats, Parse reads:
+// an error. In addition to XGBoost's formats, Parse reads:
 //
 //   - LightGBM's text of version 2 to 4: every boosting, numeric and categorical
 //     splits, zero as missing, every objective. Linear trees are refused. A value

@@ -55,7 +55,7 @@ func (s *scale) place(number float64) int {
 	return at
 }
 
-// roundMin is the number of numbers from which a kernel rounds faster than Go.
+// roundMin is the smallest number of values that a kernel rounds faster than Go.
 const roundMin = 128
 
 // narrowRows writes the stand-ins of the numbers of rows. Without scales it rounds the numbers to

@@ -100,7 +100,7 @@ func (l *Local) Writer(topic string) (pipeline string, ok bool) {
 	return "", false
 }
 
-// named returns the user of a topic in this process, or "" if there is none.
+// named returns the user of a topic in this process, or "" for an unused topic.
 func (l *Local) named(topic string) string {
 	if pipeline, ok := l.Writer(topic); ok {
 		return fmt.Sprintf("pipeline %q writes it", pipeline)

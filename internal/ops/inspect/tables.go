@@ -9,7 +9,7 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// TablesRead returns the offsets up to which each partition of a pipeline has read its tables, by
+// TablesRead returns the offsets that each partition of a pipeline has read in its tables, by
 // partition number. With versions it covers tables that are looked up at the time of the event,
 // otherwise the other tables. A pipeline without commits has read nothing.
 func TablesRead(ctx context.Context, d Directory, pipeline string, versions bool) (map[int32]map[stream.Partition]stream.Offset, error) {

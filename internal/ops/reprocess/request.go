@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Request is a job in the form in which it is sent to a process.
+// Request is a job in the form sent to a process.
 type Request struct {
 	File     string    `json:"file"`               // file of the new version of the pipeline; an absolute path
 	Pipeline string    `json:"pipeline,omitempty"` // pipeline in the file; "" is its only one

@@ -254,7 +254,7 @@ type writing struct {
 	*settler
 	partition stream.Partition
 	marks     *marks
-	open      stream.Offset // first letter that is not settled; -1 if there is none so far
+	open      stream.Offset // first letter that is not settled; -1 if all letters so far are settled
 	next      stream.Offset // after the last letter read
 	outputs   []stream.Record
 	bytes     int

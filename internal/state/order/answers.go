@@ -147,7 +147,7 @@ const turnBit = math.MinInt32
 
 // enterTurn holds a turn, with the log record at offset at as its cause. If all sources have passed
 // the place of the turn, it moves to their frontier, like a forced event. Turns of moved events
-// keep the order in which the events were placed.
+// keep the order of placement of the events.
 func (p *part) enterTurn(t *held, at stream.Offset) {
 	c, _ := ParseCopy(header.Value(&t.record, header.Order))
 	source, known := p.source(c.Key.Source)

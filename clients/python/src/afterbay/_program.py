@@ -33,7 +33,7 @@ def environment() -> dict[str, str]:
 
 
 def run(arguments: Sequence[str], stdin: IO[bytes] | None = None) -> tuple[str, str]:
-    """Run a command to its end. Return what it wrote to stdout and to stderr.
+    """Run a command to its end. Return its stdout and its stderr.
 
     Raise AfterbayError if its exit code is not 0.
     """

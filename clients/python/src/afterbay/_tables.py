@@ -134,7 +134,7 @@ def series(pd: Any, values: list[Any], kind: str, index: Any) -> Any:
 
 
 def infer(values: Iterable[Any]) -> str:
-    """Return the type that all values have, "" if there is none."""
+    """Return the type that all values share, "" without such a type."""
     kinds = {type(value) for value in values if value is not None}
     if kinds == {int, float}:
         return "number"

@@ -30,7 +30,7 @@ STABLE = 10.0  # seconds of a connection that held: the next failure is a first 
 BACKOFF_FIRST, BACKOFF_MAX = 0.5, 20.0
 RENEW_MIN = 10.0  # seconds between tries to bring another token
 ACK_EVERY = 32  # results
-ATTEMPTS_MAX = 4096  # events whose attempt of partial results is known
+ATTEMPTS_MAX = 4096  # events with a known attempt of partial results
 MESSAGE_MAX = 64 << 20  # bytes of a frame that is received
 FINAL_STATUSES = (400, 401, 403, 404)
 

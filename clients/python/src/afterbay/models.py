@@ -28,7 +28,7 @@ class ModelError(TypeError):
 
 @dataclass(frozen=True)
 class Input:
-    """An input: its type in a manifest (number, string, bytes), and the form in which the function takes it."""
+    """An input: its type in a manifest (number, string, bytes), and the form that the function takes."""
 
     type: str
     form: str  # row, list or array

@@ -1,5 +1,5 @@
 // Package moderation generates the posts of the moderation example: ordinary texts, insults, users
-// who insult repeatedly, and floods of one text. Like a real stream, it also has posts out of
+// that insult repeatedly, and floods of one text. Like a real stream, it also has posts out of
 // order, late or malformed. The same seed gives the same bytes on every machine.
 package moderation
 
