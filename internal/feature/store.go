@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"slices"
 
 	"github.com/afterbay/afterbay/internal/event/value"
 )
@@ -163,6 +164,9 @@ func (ws *windows) appendExact(b []byte, c *Cell) []byte {
 
 // appendEntries appends entries.
 func (x *exact) appendEntries(b []byte, e *entries, words []int64) []byte {
+	if e.pairs() {
+		return appendPairs(b, words)
+	}
 	before := int64(0)
 	for k := 0; k < len(words); k += e.entry {
 		b = binary.AppendVarint(b, words[k]-before)
@@ -179,6 +183,23 @@ func (x *exact) appendEntries(b []byte, e *entries, words []int64) []byte {
 		}
 	}
 	return b
+}
+
+// pairs reports whether an entry is a time and an integer.
+func (e *entries) pairs() bool {
+	return e.entry == 2 && e.groupAt == 0 && e.values != Texts && !e.float
+}
+
+// appendPairs is appendEntries of pairs, in a buffer that is grown once.
+func appendPairs(b []byte, words []int64) []byte {
+	at, before := len(b), int64(0)
+	b = slices.Grow(b, len(words)*binary.MaxVarintLen64)[:at+len(words)*binary.MaxVarintLen64]
+	for k := 0; k+1 < len(words); k += 2 {
+		at += binary.PutVarint(b[at:], words[k]-before)
+		at += binary.PutVarint(b[at:], words[k+1])
+		before = words[k]
+	}
+	return b[:at]
 }
 
 // append appends the panes.
