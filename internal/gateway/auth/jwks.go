@@ -2,17 +2,15 @@ package auth
 
 import (
 	"context"
-	"crypto/ed25519"
-	"crypto/rsa"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/big"
-	"net"
 	"net/http"
 	"net/url"
 	"sync"
 	"time"
+
+	"github.com/go-jose/go-jose/v4"
 
 	"github.com/afterbay/afterbay/internal/sys/httpclient"
 )
@@ -61,7 +59,7 @@ func newKeySet(from JWKS, now func() time.Time, transport http.RoundTripper, fou
 	case from.File != "":
 	case err != nil || at.Host == "" || at.User != nil:
 		found.add("jwks.url", "is not a valid URL", "write it as in https://idp.example/.well-known/jwks.json")
-	case at.Scheme == "http" && loopback(at.Hostname()):
+	case at.Scheme == "http" && httpclient.Loopback(at.Hostname()):
 	case at.Scheme != "https":
 		found.add("jwks.url", "whoever is on the way can change keys", "write https://")
 	}
@@ -72,11 +70,6 @@ func newKeySet(from JWKS, now func() time.Time, transport http.RoundTripper, fou
 		found.add("jwks.tenant", "is no name", "write "+nameRule)
 	}
 	return &keySet{from: from, now: now, client: httpclient.NoRedirects(transport), reading: make(chan struct{}, 1)}
-}
-
-func loopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 var errNewer = errors.New("the key is not in the set as it was read last, and the token is newer")
@@ -195,7 +188,7 @@ func (s *keySet) fetch(ctx context.Context) (map[string]*key, error) {
 // parseKeySet parses a JWKS. It ignores keys for other uses or with unsupported algorithms.
 func parseKeySet(data []byte, from *JWKS) (map[string]*key, error) {
 	var set struct {
-		Keys []jwk `json:"keys"`
+		Keys []json.RawMessage `json:"keys"`
 	}
 	if err := json.Unmarshal(data, &set); err != nil {
 		return nil, fmt.Errorf("read the key set: %w", err)
@@ -204,51 +197,24 @@ func parseKeySet(data []byte, from *JWKS) (map[string]*key, error) {
 		return nil, fmt.Errorf("read the key set: %d keys, at most %d", len(set.Keys), setKeysMax)
 	}
 	keys := make(map[string]*key, len(set.Keys))
-	for i := range set.Keys {
-		k := &set.Keys[i]
-		public := k.public()
-		algorithm := algorithmOf(public)
-		if algorithm == "" || k.Algorithm != "" && k.Algorithm != algorithm || k.Use != "" && k.Use != "sig" || !named(k.ID) {
+	for _, text := range set.Keys {
+		var k jose.JSONWebKey
+		if k.UnmarshalJSON(text) != nil { // RFC 7517 section 5: a reader ignores keys that it does not support
 			continue
 		}
-		if keys[k.ID] != nil {
-			return nil, fmt.Errorf("read the key set: two keys have the id %.64q", k.ID)
+		algorithm := algorithmOf(k.Key)
+		if algorithm == "" || k.Algorithm != "" && k.Algorithm != algorithm || k.Use != "" && k.Use != "sig" || !named(k.KeyID) {
+			continue
 		}
-		keys[k.ID] = &key{id: k.ID, algorithm: algorithm, material: public, issuer: from.Issuer, audience: from.Audience, tenant: from.Tenant}
+		if keys[k.KeyID] != nil {
+			return nil, fmt.Errorf("read the key set: two keys have the id %.64q", k.KeyID)
+		}
+		keys[k.KeyID] = &key{id: k.KeyID, algorithm: algorithm, material: k.Key, issuer: from.Issuer, audience: from.Audience, tenant: from.Tenant}
 	}
 	if len(keys) == 0 {
 		return nil, errors.New("read the key set: it holds no key of RS256 or EdDSA that has an id")
 	}
 	return keys, nil
-}
-
-// jwk holds the fields of a key in a JWKS that this package uses (RFC 7517, 7518, 8037).
-type jwk struct {
-	Type      string `json:"kty"`
-	ID        string `json:"kid"`
-	Algorithm string `json:"alg"`
-	Use       string `json:"use"`
-	Curve     string `json:"crv"`
-	N         string `json:"n"` // base64url, like E and X
-	E         string `json:"e"`
-	X         string `json:"x"`
-}
-
-// public returns the public key; nil if its type is not supported.
-func (k *jwk) public() any {
-	switch {
-	case k.Type == "OKP" && k.Curve == "Ed25519":
-		if x, err := encoding.DecodeString(k.X); err == nil {
-			return ed25519.PublicKey(x)
-		}
-	case k.Type == "RSA":
-		n, err := encoding.DecodeString(k.N)
-		e, errE := encoding.DecodeString(k.E)
-		if exponent := new(big.Int).SetBytes(e); err == nil && errE == nil && exponent.BitLen() <= 31 {
-			return &rsa.PublicKey{N: new(big.Int).SetBytes(n), E: int(exponent.Int64())}
-		}
-	}
-	return nil
 }
 
 func (s *keySet) stats() JWKSStats {

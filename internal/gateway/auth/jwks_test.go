@@ -328,6 +328,9 @@ func TestKeysOfTheStandardsAreRead(t *testing.T) {
 		{"kty":"RSA","n":"`+rsaN+`","e":"AAAAAAAAAQABAAAB","kid":"costly too"},
 		{"kty":"RSA","n":"`+rsaN+`","e":"AQ","kid":"no cipher"},
 		{"kty":"OKP","crv":"Ed25519","x":"11qYAYKx","kid":"short"},
+		{"kty":"OKP","crv":"Ed25519","d":"nWGxne_9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo","kid":"private"},
+		{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo","x5c":["AAAA"],"kid":"certificate"},
+		{"kty":["OKP"],"kid":7}, 7, "text",
 		{"kty":"OKP","crv":"X25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo","kid":"curve"},
 		{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}`), &JWKS{})
 	if err != nil || len(keys) != 2 || keys["2011-04-29"].algorithm != RS256 || keys["ed"].algorithm != EdDSA {

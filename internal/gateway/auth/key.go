@@ -9,6 +9,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"regexp"
 	"strings"
@@ -120,7 +121,7 @@ func algorithmOf(public crypto.PublicKey) string {
 			return EdDSA
 		}
 	case *rsa.PublicKey:
-		if bits := public.N.BitLen(); bits >= rsaBitsMin && bits <= rsaBitsMax && public.E >= 3 && public.E%2 == 1 {
+		if bits := public.N.BitLen(); bits >= rsaBitsMin && bits <= rsaBitsMax && public.E >= 3 && public.E <= math.MaxInt32 && public.E%2 == 1 {
 			return RS256
 		}
 	}
