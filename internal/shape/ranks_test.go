@@ -10,20 +10,20 @@ var ranks = []struct {
 	{1, []string{
 		"lookup", "internal/naming", "internal/sys", "internal/control", "internal/event/value", "internal/event/hash", "internal/event/header", "internal/event/zone",
 		"internal/state/statekey", "internal/state/packed", "internal/task/clock", "internal/task/due", "internal/http/server", "internal/http/reload",
-		"internal/log/balance", "internal/log/optional", "internal/models/calling", "internal/models/category", "internal/gateway/limit", "internal/models/onnx/internal/wire",
+		"internal/log/balance", "internal/log/optional", "internal/models/calling", "internal/models/category", "internal/gateway/limit", "internal/models/oip",
 	}},
 	{2, []string{
-		"internal/feature", "internal/models/onnx/internal", "internal/event/decode", "internal/event/encode", "internal/event/expression", "stream/streamtest", "internal/observe", "internal/models/oip",
+		"internal/feature", "internal/models/onnx/internal/wire", "internal/event/decode", "internal/event/encode", "internal/event/expression", "stream/streamtest", "internal/observe",
 		"internal/models/text/internal", "internal/gateway/wire", "internal/gateway/hub", "internal/gateway/auth", "internal/http/access", "sink",
 	}},
 	{3, []string{
 		"udf", "internal/test/answers", "internal/event/avro", "internal/event/csv", "internal/event/envelope", "internal/event/jsonschema", "internal/event/protobuf", "internal/event/tabular", "internal/state/dedupe", "internal/state/journal", "internal/models/batch", "internal/models/tree",
 		"internal/models/text/wordpiece", "internal/observe/otlp", "internal/gateway/contract",
-		"internal/models/onnx/worker", "internal/spec",
+		"internal/models/onnx/internal", "internal/spec",
 	}},
 	{4, []string{
 		"internal/event/registry", "internal/state/deadletter", "internal/state/generation", "internal/state/order", "internal/state", "internal/models/onnx", "internal/lookups", "internal/models/text",
-		"internal/models/process", "internal/models/remote",
+		"internal/models/onnx/worker", "internal/models/process", "internal/models/remote",
 		"internal/fetch", "internal/sinks/row", "internal/failure",
 	}},
 	{5, []string{

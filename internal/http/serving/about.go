@@ -3,16 +3,19 @@ package serving
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
 
+	"github.com/bufbuild/protocompile"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/reflection"
 	reflectionv1 "google.golang.org/grpc/reflection/grpc_reflection_v1"
 	reflectionv1alpha "google.golang.org/grpc/reflection/grpc_reflection_v1alpha"
+	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 
@@ -30,16 +33,17 @@ const aboutBytesMax = 64 << 10 // limit for all messages of one such call: gRPC 
 // newAbout returns a gRPC server with the health and reflection services. They describe the main
 // server: its health, services and messages. It uses the standard protobuf messages.
 func newAbout(ctx context.Context) (*grpc.Server, error) {
-	described, err := oip.Describe()
+	compiler := protocompile.Compiler{Resolver: &protocompile.SourceResolver{Accessor: protocompile.SourceAccessorFromMap(map[string]string{oip.ProtoName: oip.Proto})}}
+	described, err := compiler.Compile(ctx, oip.ProtoName)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("describe the protocol: %w", err)
 	}
 	s := grpc.NewServer(grpc.MaxRecvMsgSize(aboutBytesMax))
 	states := health.NewServer()
 	states.SetServingStatus(service, grpc_health_v1.HealthCheckResponse_SERVING)
 	context.AfterFunc(ctx, states.Shutdown)
 	grpc_health_v1.RegisterHealthServer(s, states)
-	options := reflection.ServerOptions{Services: services{}, DescriptorResolver: resolver{described}}
+	options := reflection.ServerOptions{Services: services{}, DescriptorResolver: resolver{described.AsResolver()}}
 	reflectionv1.RegisterServerReflectionServer(s, reflection.NewServerV1(options))
 	reflectionv1alpha.RegisterServerReflectionServer(s, reflection.NewServer(options))
 	return s, nil
@@ -54,7 +58,7 @@ func (services) GetServiceInfo() map[string]grpc.ServiceInfo {
 }
 
 // resolver finds the descriptors of the protocol and of the program.
-type resolver struct{ own *protoregistry.Files }
+type resolver struct{ own protodesc.Resolver }
 
 // FindFileByPath implements protodesc.Resolver.
 func (r resolver) FindFileByPath(path string) (protoreflect.FileDescriptor, error) {

@@ -120,7 +120,7 @@ func TestNumbersKeepTheirValue(t *testing.T) {
 		}
 	}
 	for bits, want := range map[uint16]float64{
-		0x3c00: 1, 0xc000: -2, 0x0001: 1.0 / (1 << 24), 0x7bff: 65504, 0xfc00: math.Inf(-1), 0x8000: 0, 0x3555: 0.333251953125,
+		0x3c00: 1, 0xc000: -2, 0x0001: 1.0 / (1 << 24), 0x7bff: 65504, 0xfc00: math.Inf(-1), 0x8000: 0, 0: 0, 0x0400: 1.0 / (1 << 14), 0x3555: 0.333251953125,
 	} {
 		if got := half(bits); got != want {
 			t.Errorf("half %#x is %g, not %g", bits, got, want)

@@ -1,12 +1,20 @@
 package oip
 
 import (
+	"cmp"
+	_ "embed"
 	"encoding/binary"
 	"fmt"
 	"math"
 
 	"google.golang.org/protobuf/encoding/protowire"
 )
+
+// ProtoName and Proto are the protocol as a .proto file.
+const ProtoName = "grpc_predict_v2.proto"
+
+//go:embed grpc_predict_v2.proto
+var Proto string
 
 // Request is a ModelInferRequest with raw contents.
 type Request struct {
@@ -30,6 +38,10 @@ type Metadata struct {
 	Versions        []string
 	Platform        string
 	Inputs, Outputs []Tensor
+
+	// Error is the property "error", an addition to the protocol. The worker of ONNX Runtime sets it
+	// when it has no model.
+	Error string
 }
 
 // AppendMetadataRequest appends a ModelMetadataRequest.
@@ -71,14 +83,18 @@ func (r *Request) Append(dst []byte) []byte {
 	return appendContents(dst, 7, r.Inputs)
 }
 
-// Limits bound an untrusted Request. The zero value has no bounds.
+// tensorsMax is the most tensors of a message if no other limit is given: two bytes of a message
+// may be a tensor, which takes 100 in memory.
+const tensorsMax = 16 << 10
+
+// Limits bound an untrusted Request.
 type Limits struct {
-	Inputs, Outputs int
+	Inputs, Outputs int                                     // 0 is 16,384
 	Grow            func(dst []byte, n int) ([]byte, error) // returns dst with room for n more bytes; nil allocates them
 }
 
-func (l *Limits) check(what string, n, most int) error {
-	if most > 0 && n >= most {
+func check(what string, n, most int) error {
+	if most = cmp.Or(most, tensorsMax); n >= most {
 		return fmt.Errorf("more than %d %s", most, what)
 	}
 	return nil
@@ -89,13 +105,6 @@ func (l *Limits) grow(dst []byte, n int) ([]byte, error) {
 		return dst, nil
 	}
 	return l.Grow(dst, n)
-}
-
-func (l *Limits) input(r *Request, value []byte) error {
-	if err := l.check("inputs", len(r.Inputs), l.Inputs); err != nil {
-		return err
-	}
-	return appendTensor(&r.Inputs, value, l)
 }
 
 // ParseRequest reads a message. Raw of the inputs may alias data.
@@ -115,16 +124,16 @@ func ParseRequestWithin(data []byte, limits Limits) (Request, error) {
 		case 3:
 			id = value
 		case 5:
-			return limits.input(&r, value)
+			return appendTensor(&r.Inputs, "inputs", limits.Inputs, value, &limits)
 		case 6:
-			if err := limits.check("outputs", len(r.Outputs), limits.Outputs); err != nil {
+			if err := check("outputs", len(r.Outputs), limits.Outputs); err != nil {
 				return err
 			}
 			name, _, err := ParseMetadataRequest(value)
 			r.Outputs = append(r.Outputs, name)
 			return err
 		case 7:
-			if err := limits.check("raw contents", len(raws), limits.Inputs); err != nil {
+			if err := check("raw contents", len(raws), limits.Inputs); err != nil {
 				return err
 			}
 			raws = append(raws, value)
@@ -142,8 +151,7 @@ func ParseRequestWithin(data []byte, limits Limits) (Request, error) {
 func (r *Response) Append(dst []byte) []byte {
 	dst = appendText(appendText(appendText(dst, 1, r.Model), 2, r.Version), 3, r.ID)
 	if r.Error != "" {
-		entry := appendText(appendText(nil, 1, "error"), 2, string(appendText(nil, 3, r.Error)))
-		dst = protowire.AppendBytes(protowire.AppendTag(dst, 4, protowire.BytesType), entry)
+		dst = appendText(dst, 4, errorEntry(string(appendText(nil, 3, r.Error))))
 	}
 	return appendContents(appendHeads(dst, 5, r.Outputs), 6, r.Outputs)
 }
@@ -163,8 +171,11 @@ func ParseResponse(data []byte) (Response, error) {
 		case 4:
 			return r.parameter(value)
 		case 5:
-			return appendTensor(&r.Outputs, value, &Limits{})
+			return appendTensor(&r.Outputs, "outputs", 0, value, &Limits{})
 		case 6:
+			if err := check("raw contents", len(raws), 0); err != nil {
+				return err
+			}
 			raws = append(raws, value)
 		}
 		return nil
@@ -178,7 +189,7 @@ func ParseResponse(data []byte) (Response, error) {
 // parameter reads an entry of the map of parameters.
 func (r *Response) parameter(entry []byte) error {
 	key, choice, err := ParseMetadataRequest(entry) // of the same form: two strings
-	if err != nil || key != "error" {
+	if err != nil || key != errorName {
 		return err
 	}
 	return fields([]byte(choice), func(number protowire.Number, value []byte, _ uint64) error {
@@ -195,7 +206,11 @@ func (m *Metadata) Append(dst []byte) []byte {
 	for _, version := range m.Versions {
 		dst = protowire.AppendString(protowire.AppendTag(dst, 2, protowire.BytesType), version)
 	}
-	return appendHeads(appendHeads(appendText(dst, 3, m.Platform), 4, m.Inputs), 5, m.Outputs)
+	dst = appendHeads(appendHeads(appendText(dst, 3, m.Platform), 4, m.Inputs), 5, m.Outputs)
+	if m.Error != "" {
+		dst = appendText(dst, 6, errorEntry(m.Error))
+	}
+	return dst
 }
 
 // ParseMetadata reads a message.
@@ -210,13 +225,25 @@ func ParseMetadata(data []byte) (Metadata, error) {
 		case 3:
 			m.Platform = string(value)
 		case 4:
-			return appendTensor(&m.Inputs, value, &Limits{})
+			return appendTensor(&m.Inputs, "inputs", 0, value, &Limits{})
 		case 5:
-			return appendTensor(&m.Outputs, value, &Limits{})
+			return appendTensor(&m.Outputs, "outputs", 0, value, &Limits{})
+		case 6:
+			if property, text, err := ParseMetadataRequest(value); err == nil && property == errorName { // other servers may have another field
+				m.Error = text
+			}
 		}
 		return nil
 	})
 	return m, err
+}
+
+// errorName is the parameter or property with an error message.
+const errorName = "error"
+
+// errorEntry is its entry in a map.
+func errorEntry(value string) string {
+	return string(appendText(appendText(nil, 1, errorName), 2, value))
 }
 
 // fields calls each with the fields of a message, in order: value for fields with a length, bits
@@ -304,11 +331,12 @@ func giveRaw(tensors []Tensor, raws [][]byte) error {
 	return nil
 }
 
-const dimensionsMax = 16
-
 // appendTensor reads a tensor: name, type, shape and contents. It converts contents that are not
-// raw to raw.
-func appendTensor(tensors *[]Tensor, data []byte, limits *Limits) error {
+// raw to raw. There may be at most so many tensors; what says in an error what they are.
+func appendTensor(tensors *[]Tensor, what string, most int, data []byte, limits *Limits) error {
+	if err := check(what, len(*tensors), most); err != nil {
+		return err
+	}
 	var t Tensor
 	var contents []byte
 	err := fields(data, func(number protowire.Number, value []byte, bits uint64) error {

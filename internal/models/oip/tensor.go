@@ -1,6 +1,6 @@
 // Package oip writes and reads the messages of the Open Inference Protocol that scoring needs, as
-// protobuf without generated code. Worker processes, remote model servers and this module's own
-// server use the protocol.
+// protobuf without generated code: see docs/adr/0059-oip.md. Worker processes, ONNX Runtime, remote
+// model servers and this module's own server use the protocol.
 package oip
 
 import (
@@ -24,12 +24,17 @@ type Tensor struct {
 	Raw []byte
 }
 
-// elementsMax bounds the number of elements of a shape.
-const elementsMax = 1 << 31
+const (
+	elementsMax   = 1 << 31 // in a shape
+	dimensionsMax = 32      // of a shape
+)
 
-// Elements returns how many values a shape has. It fails for a negative length
-// and for more than 2^31 values.
+// Elements returns how many values a shape has. It fails for a negative length, for more than 2^31
+// values and for more than 32 dimensions.
 func Elements(shape []int64) (int, error) {
+	if len(shape) > dimensionsMax {
+		return 0, fmt.Errorf("a shape has %d dimensions, more than %d", len(shape), dimensionsMax)
+	}
 	n := int64(1)
 	for _, length := range shape {
 		if length < 0 || length > elementsMax {
@@ -76,38 +81,56 @@ func Floats[T float32 | float64](t *Tensor, out []T) error {
 			t.Name, len(t.Raw), t.Shape, t.Datatype, len(out))
 	}
 	for i := range out {
-		out[i] = T(number(t.Datatype, t.Raw[i*size:]))
+		out[i] = T(Number(t.Datatype, t.Raw, i))
 	}
 	return nil
 }
 
-func number(datatype string, raw []byte) float64 {
+// Check returns nil if the elements fit datatype and shape, else the reason.
+func (t *Tensor) Check() error {
+	size := Size(t.Datatype)
+	if size == 0 {
+		_, err := t.Split()
+		return err
+	}
+	n, err := Elements(t.Shape)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s: %w", t.Name, err)
+	case size < 0 || len(t.Raw) != n*size:
+		return fmt.Errorf("%s has %d bytes for shape %v of %q", t.Name, len(t.Raw), t.Shape, t.Datatype)
+	}
+	return nil
+}
+
+// Number returns element i of raw contents of numbers. It rounds integers of more than 53 bits.
+func Number(datatype string, raw []byte, i int) float64 {
 	little := binary.LittleEndian
 	switch datatype {
 	case "FP32":
-		return float64(math.Float32frombits(little.Uint32(raw)))
+		return float64(math.Float32frombits(little.Uint32(raw[4*i:])))
 	case "FP64":
-		return math.Float64frombits(little.Uint64(raw))
+		return math.Float64frombits(little.Uint64(raw[8*i:]))
 	case "FP16":
-		return half(little.Uint16(raw))
+		return half(little.Uint16(raw[2*i:]))
 	case "BF16":
-		return float64(math.Float32frombits(uint32(little.Uint16(raw)) << 16))
+		return float64(math.Float32frombits(uint32(little.Uint16(raw[2*i:])) << 16))
 	case "INT8":
-		return float64(int8(raw[0]))
+		return float64(int8(raw[i]))
 	case "INT16":
-		return float64(int16(little.Uint16(raw)))
+		return float64(int16(little.Uint16(raw[2*i:])))
 	case "INT32":
-		return float64(int32(little.Uint32(raw)))
+		return float64(int32(little.Uint32(raw[4*i:])))
 	case "INT64":
-		return float64(int64(little.Uint64(raw)))
+		return float64(int64(little.Uint64(raw[8*i:])))
 	case "UINT16":
-		return float64(little.Uint16(raw))
+		return float64(little.Uint16(raw[2*i:]))
 	case "UINT32":
-		return float64(little.Uint32(raw))
+		return float64(little.Uint32(raw[4*i:]))
 	case "UINT64":
-		return float64(little.Uint64(raw))
+		return float64(little.Uint64(raw[8*i:]))
 	}
-	return float64(raw[0]) // BOOL and UINT8
+	return float64(raw[i]) // BOOL and UINT8
 }
 
 // half returns a number of 16 bits: 1 sign, 5 exponent, 10 fraction.

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/afterbay/afterbay/internal/models/oip"
 	"github.com/afterbay/afterbay/model"
 )
 
@@ -127,7 +128,7 @@ func (f *feed) checkNumbers(values []float64) error {
 		case math.IsInf(value, 0):
 			return fmt.Errorf("it is %g", value)
 		default:
-			if err := checkNumber(f.tensor.Datatype, value); err != nil {
+			if err := oip.CheckNumber(f.tensor.Datatype, value); err != nil {
 				return err
 			}
 		}
@@ -149,6 +150,21 @@ func (f *feed) checkRaw(value []byte) error {
 		return errors.New("its elements are not all finite numbers")
 	}
 	return nil
+}
+
+// finite reports whether all elements of a row given as bytes are finite.
+func finite(datatype string, raw []byte) bool {
+	switch datatype {
+	case "FP32", "FP64", "FP16":
+	default:
+		return true
+	}
+	for i := range len(raw) / oip.Size(datatype) {
+		if v := oip.Number(datatype, raw, i); math.IsNaN(v) || math.IsInf(v, 0) {
+			return false
+		}
+	}
+	return true
 }
 
 // span is the rows [lo, hi) of a call.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/afterbay/afterbay/internal/models/oip"
 	"github.com/afterbay/afterbay/model"
 )
 
@@ -175,7 +176,7 @@ func (p *plan) addInput(g Graph, in Input, used map[string]bool) error {
 		return errors.New("it is given twice")
 	}
 	used[in.Name] = true
-	f := feed{Input: in, tensor: t, element: elementSize(t.Datatype)}
+	f := feed{Input: in, tensor: t, element: oip.Size(t.Datatype)}
 	if in.Kind == Constant {
 		return p.addConstant(f)
 	}
@@ -291,10 +292,10 @@ func (p *plan) addConstant(f feed) error {
 		return fmt.Errorf("it has %d elements for the shape %d", len(f.Constant), f.tensor.Shape)
 	}
 	for _, value := range f.Constant {
-		if err := checkNumber(f.tensor.Datatype, value); err != nil {
+		if err := oip.CheckNumber(f.tensor.Datatype, value); err != nil {
 			return err
 		}
-		f.tensor.Raw = appendNumber(f.tensor.Raw, f.tensor.Datatype, value)
+		f.tensor.Raw = oip.AppendNumber(f.tensor.Raw, f.tensor.Datatype, value)
 	}
 	p.fixedBytes += int64(len(f.tensor.Raw))
 	p.feeds = append(p.feeds, f)
@@ -334,7 +335,7 @@ func (p *plan) addTokens(g Graph, in Input, used map[string]bool) error {
 			f.tokensMax, f.tokensConstant = int(fixed), true
 		}
 		*each.to = t
-		p.fixedBytes += int64(f.tokensMax * elementSize(t.Datatype))
+		p.fixedBytes += int64(f.tokensMax * oip.Size(t.Datatype))
 	}
 	p.addFeed(f)
 	p.tokens = true
@@ -346,7 +347,7 @@ func (p *plan) addOutputs(g Graph, o Options) error {
 	if list == nil {
 		for _, t := range g.Outputs {
 			isState := slices.ContainsFunc(o.States, func(s State) bool { return s.Output == t.Name })
-			if !isState && elementSize(t.Datatype) > 0 {
+			if !isState && oip.Size(t.Datatype) > 0 {
 				list = append(list, Output{Name: t.Name})
 			}
 		}
@@ -357,7 +358,7 @@ func (p *plan) addOutputs(g Graph, o Options) error {
 	seen := map[string]bool{}
 	for _, out := range list {
 		t, err := find(g.Outputs, out.Name)
-		if err == nil && elementSize(t.Datatype) < 1 {
+		if err == nil && oip.Size(t.Datatype) < 1 {
 			err = fmt.Errorf("its elements are %s, scores are numbers", t.Datatype)
 		}
 		if err == nil {

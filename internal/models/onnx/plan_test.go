@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/afterbay/afterbay/internal/models/oip"
 	"github.com/afterbay/afterbay/internal/models/text/wordpiece"
 	"github.com/afterbay/afterbay/model"
 )
@@ -21,13 +22,13 @@ func floats(values ...float32) []byte {
 
 func numbers(t *testing.T, tensor Tensor) []float64 {
 	t.Helper()
-	n, err := tensor.Elements()
+	n, err := oip.Elements(tensor.Shape)
 	if err != nil {
 		t.Fatal(err)
 	}
 	list := make([]float64, n)
 	for i := range list {
-		list[i] = numberAt(tensor.Datatype, tensor.Raw, i)
+		list[i] = oip.Number(tensor.Datatype, tensor.Raw, i)
 	}
 	return list
 }
@@ -157,7 +158,7 @@ func TestRowsThatCannotBeScoredAreNamed(t *testing.T) {
 		{[]float64{1, inf, 3}, [][]byte{text, raw}, `"f": it is +Inf`},
 		{[]float64{1, 2, 256}, [][]byte{text, raw}, `"i": 256 is no UINT8`},
 		{[]float64{1, 2, -1}, [][]byte{text, raw}, `"i": -1 is no UINT8`},
-		{[]float64{1, 2, 0.5}, [][]byte{text, raw}, `"i": 0.5 is no UINT8`},
+		{[]float64{1, 2, 0.5}, [][]byte{text, raw}, `"i": 0.5 is no integer, as UINT8 wants`},
 		{[]float64{1, 2, nan}, [][]byte{text, raw}, `"i": it is missing`},
 		{[]float64{1, 2, 3}, [][]byte{nil, raw}, `"s": it is missing`},
 		{[]float64{1, 2, 3}, [][]byte{{'a', 0}, raw}, `"s": a zero byte`},

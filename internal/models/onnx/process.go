@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/afterbay/afterbay/internal/models/oip"
 	"github.com/afterbay/afterbay/internal/models/onnx/internal/wire"
 )
 
@@ -148,7 +149,7 @@ func (p *process) end() {
 type calls struct {
 	n      int
 	encode func(call int, frame []byte) ([]byte, error)
-	decode func(call int, answer []wire.Tensor) error
+	decode func(call int, answer []oip.Tensor) error
 }
 
 // run makes the calls from next on. It returns the index of the first call without an answer. After

@@ -2,7 +2,6 @@ package onnx
 
 import (
 	"bytes"
-	"math"
 	"os"
 	"os/exec"
 	"slices"
@@ -11,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/afterbay/afterbay/internal/models/onnx/internal/wire"
+	"github.com/afterbay/afterbay/internal/models/oip"
 	"github.com/afterbay/afterbay/model"
 )
 
@@ -123,7 +122,7 @@ func TestRuntimeTakesScalarsAndStrings(t *testing.T) {
 	}
 	var list []byte
 	for _, s := range []string{"äb", "", "the third", "4"} {
-		list = wire.AppendString(list, []byte(s))
+		list = oip.AppendBytes(list, []byte(s))
 	}
 	out, err := m.Session().Run(t.Context(), []Tensor{
 		{Name: "s", Datatype: "BYTES", Shape: []int64{2, 2}, Raw: list},
@@ -198,7 +197,7 @@ func TestAnswersAndMemoryAreBounded(t *testing.T) {
 	o := Options{Session: SessionOptions{TensorBytes: 1 << 20, MemoryBytes: 512 << 20}}
 	m := huge(t, o)
 	run := func(n float64) error {
-		_, err := m.Session().Run(t.Context(), []Tensor{{Name: "n", Datatype: "INT64", Shape: []int64{1}, Raw: appendNumber(nil, "INT64", n)}})
+		_, err := m.Session().Run(t.Context(), []Tensor{{Name: "n", Datatype: "INT64", Shape: []int64{1}, Raw: oip.AppendNumber(nil, "INT64", n)}})
 		return err
 	}
 	if err := run(1 << 18); err != nil {
@@ -249,18 +248,5 @@ func TestLibraryOfAnotherDigestIsNotLoaded(t *testing.T) {
 	o.Session.LibraryDigest = strings.Repeat("12", 32)
 	if _, err := Load(t.Context(), modelFile(t, "x", nil), o); err == nil || !strings.Contains(err.Error(), "has the sha256") {
 		t.Errorf("%v", err)
-	}
-}
-
-func TestHalfNumbersAreRead(t *testing.T) {
-	for word, want := range map[uint16]float64{
-		0x3c00: 1, 0xc000: -2, 0x7bff: 65504, 0x0400: 6.103515625e-05, 0x0001: 5.960464477539063e-08, 0x3555: 0.333251953125, 0: 0, 0xfc00: math.Inf(-1),
-	} {
-		if got := half(word); got != want {
-			t.Errorf("%#x is %v, expected %v", word, got, want)
-		}
-	}
-	if !math.IsNaN(half(0x7e00)) {
-		t.Error("0x7e00 is a number")
 	}
 }

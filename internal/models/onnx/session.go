@@ -19,6 +19,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/afterbay/afterbay/internal/models/oip"
 	"github.com/afterbay/afterbay/internal/models/onnx/internal/wire"
 )
 
@@ -27,7 +28,7 @@ const WorkerName = "afterbay-onnx"
 
 // Tensor is elements of one type in a shape, the input and output of a model's graph. Its Datatype
 // is one of the Open Inference Protocol.
-type Tensor = wire.Tensor
+type Tensor = oip.Tensor
 
 // Graph describes the inputs and outputs of a model, in its order. A length of -1 means any length.
 // An entry without datatype is not a tensor.
@@ -241,7 +242,7 @@ func (s *Session) Run(ctx context.Context, inputs []Tensor, outputs ...string) (
 			}
 			return wire.AppendRequest(frame, inputs, outputs), nil
 		},
-		decode: func(_ int, list []wire.Tensor) error {
+		decode: func(_ int, list []oip.Tensor) error {
 			answer = list
 			for i := range answer {
 				answer[i].Raw = slices.Clone(answer[i].Raw)

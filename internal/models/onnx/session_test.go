@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/afterbay/afterbay/internal/models/oip"
 	"github.com/afterbay/afterbay/internal/models/onnx/internal/wire"
 	"github.com/afterbay/afterbay/internal/models/onnx/worker"
 	"github.com/afterbay/afterbay/model"
@@ -73,10 +74,10 @@ func strangeWorker(path string, in io.Reader, out io.Writer) int {
 		x := inputs[0]
 		y := Tensor{Name: "y", Datatype: "FP32", Shape: x.Shape}
 		for i := range len(x.Raw) / 4 {
-			y.Raw = appendNumber(y.Raw, "FP32", 2*numberAt("FP32", x.Raw, i))
+			y.Raw = oip.AppendNumber(y.Raw, "FP32", 2*oip.Number("FP32", x.Raw, i))
 		}
 		answer := wire.AppendAnswer(wire.Begin(nil), []Tensor{y})
-		switch numberAt("FP32", x.Raw, 0) {
+		switch oip.Number("FP32", x.Raw, 0) {
 		case diesOnce:
 			file, err := os.OpenFile(path+".died", os.O_CREATE|os.O_EXCL, 0o600)
 			if err != nil {
@@ -95,7 +96,7 @@ func strangeWorker(path string, in io.Reader, out io.Writer) int {
 			_, _ = out.Write(bytes.Repeat([]byte{0xff}, 64))
 			continue
 		case tellsPID:
-			y.Raw = appendNumber(nil, "FP32", float64(os.Getpid()))
+			y.Raw = oip.AppendNumber(nil, "FP32", float64(os.Getpid()))
 			answer = wire.AppendAnswer(wire.Begin(nil), []Tensor{y})
 		}
 		answer, _ = wire.End(answer)

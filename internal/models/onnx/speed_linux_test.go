@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/afterbay/afterbay/internal/models/oip"
 )
 
 // spent is time on the clock and of processors, in seconds.
@@ -77,7 +79,7 @@ func sentences(g Graph, rows int) []Tensor {
 		t := Tensor{Name: in.Name, Datatype: "INT64", Shape: []int64{int64(rows), 24}}
 		for i := range rows * 24 {
 			value := map[string]int{"input_ids": 1000 + i*7919%29000, "attention_mask": 1}[in.Name]
-			t.Raw = appendNumber(t.Raw, "INT64", float64(value))
+			t.Raw = oip.AppendNumber(t.Raw, "INT64", float64(value))
 		}
 		list = append(list, t)
 	}

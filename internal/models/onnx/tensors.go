@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/afterbay/afterbay/internal/models/oip"
 	"github.com/afterbay/afterbay/internal/models/onnx/internal/wire"
 	"github.com/afterbay/afterbay/model"
 )
@@ -61,10 +62,10 @@ func (p *plan) fillRows(t *Tensor, f *feed, rows model.Rows, at span) {
 		case Numbers:
 			values := rows.Values[row*rows.Width+f.column:][:f.size]
 			for _, value := range values {
-				t.Raw = appendNumber(t.Raw, t.Datatype, float64(value))
+				t.Raw = oip.AppendNumber(t.Raw, t.Datatype, float64(value))
 			}
 		case Text:
-			t.Raw = wire.AppendString(t.Raw, f.bytes(rows, row))
+			t.Raw = oip.AppendBytes(t.Raw, f.bytes(rows, row))
 		default:
 			if f.Carry > 0 {
 				t.Raw = p.appendState(t.Raw, rows, row, f.at, f.Carry)
@@ -186,11 +187,11 @@ var errNotANumber = errors.New("a score is not a finite number")
 
 func (p *plan) readScores(s *scratch, out *output, at span, t *Tensor, scores []float32) error {
 	count := at.hi - at.lo
-	n, err := t.Elements()
+	n, err := oip.Elements(t.Shape)
 	if err != nil {
 		return err
 	}
-	if elementSize(t.Datatype) < 1 {
+	if oip.Size(t.Datatype) < 1 {
 		return fmt.Errorf("its elements are %s", t.Datatype)
 	}
 	tokens := 0
@@ -215,7 +216,7 @@ func (p *plan) readScores(s *scratch, out *output, at span, t *Tensor, scores []
 			pool(row, t, i*tokens, used)
 		} else {
 			for j := range row {
-				row[j] = float32(numberAt(t.Datatype, t.Raw, i*out.Size+j))
+				row[j] = float32(oip.Number(t.Datatype, t.Raw, i*out.Size+j))
 			}
 		}
 		if out.Normalize {
@@ -235,7 +236,7 @@ func pool(row []float32, t *Tensor, from, n int) {
 	for j := range row {
 		sum := 0.0
 		for i := range n {
-			sum += numberAt(t.Datatype, t.Raw, (from+i)*len(row)+j)
+			sum += oip.Number(t.Datatype, t.Raw, (from+i)*len(row)+j)
 		}
 		row[j] = float32(sum / float64(max(n, 1)))
 	}
@@ -266,7 +267,7 @@ func (p *plan) readState(s *stateful, at span, t *Tensor, scores []float32) erro
 		for i := range count {
 			row := scores[(at.lo+i)*p.scores+p.scores-p.state+s.at+o*s.inner:][:s.inner]
 			for j := range row {
-				row[j] = float32(numberAt("FP32", t.Raw, (o*count+i)*s.inner+j))
+				row[j] = float32(oip.Number("FP32", t.Raw, (o*count+i)*s.inner+j))
 				if row[j]-row[j] != 0 {
 					return errNotANumber
 				}
@@ -288,7 +289,7 @@ func (p *plan) readCarried(f *feed, rows model.Rows, at span, scores []float32) 
 			n = len(given) / f.element
 		}
 		for j := range kept {
-			kept[j] = float32(numberAt("FP32", given, n-f.Carry+j))
+			kept[j] = float32(oip.Number("FP32", given, n-f.Carry+j))
 		}
 	}
 }

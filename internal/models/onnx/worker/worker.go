@@ -14,6 +14,7 @@ import (
 	"io"
 	"os"
 
+	"github.com/afterbay/afterbay/internal/models/oip"
 	"github.com/afterbay/afterbay/internal/models/onnx/internal/ort"
 	"github.com/afterbay/afterbay/internal/models/onnx/internal/wire"
 )
@@ -59,7 +60,7 @@ func Main(arguments []string, in io.Reader, out, complaints io.Writer) int {
 // session is the ONNX Runtime of a worker.
 type session interface {
 	Graph() wire.Graph
-	Run(inputs []wire.Tensor, outputs []string, bytesMax int64, use func([]wire.Tensor) error) error
+	Run(inputs []oip.Tensor, outputs []string, bytesMax int64, use func([]oip.Tensor) error) error
 }
 
 // Run loads the library and the model, describes the model, and answers until in ends. Then it
@@ -188,7 +189,7 @@ func answerAll(s session, tensorBytes int64, asked <-chan []byte, free chan<- []
 		inputs, outputs, err := wire.ParseRequest(request)
 		frame = wire.Begin(frame)
 		if err == nil {
-			err = s.Run(inputs, outputs, tensorBytes, func(answer []wire.Tensor) error {
+			err = s.Run(inputs, outputs, tensorBytes, func(answer []oip.Tensor) error {
 				frame = wire.AppendAnswer(frame, answer)
 				return nil
 			})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ebitengine/purego"
 
+	"github.com/afterbay/afterbay/internal/models/oip"
 	"github.com/afterbay/afterbay/internal/models/onnx/internal/wire"
 )
 
@@ -225,13 +226,13 @@ func (s *Session) describe() (err error) {
 	return nil
 }
 
-func (s *Session) describeSide(names map[string]*byte, count, name, typeInfo int) ([]wire.Tensor, error) {
+func (s *Session) describeSide(names map[string]*byte, count, name, typeInfo int) ([]oip.Tensor, error) {
 	l := s.library
 	var n uint64
 	if err := l.call(count, s.handle, uintptr(unsafe.Pointer(&n))); err != nil {
 		return nil, err
 	}
-	list := make([]wire.Tensor, n)
+	list := make([]oip.Tensor, n)
 	for i := range list {
 		var text *byte
 		if err := l.call(name, s.handle, uintptr(i), l.allocator, uintptr(unsafe.Pointer(&text))); err != nil {
@@ -283,7 +284,7 @@ func (l *Library) shape(info uintptr) (string, []int64, error) {
 
 // Run runs the model and passes the named outputs to use, or all tensor outputs if no name is
 // given. They may have at most bytesMax bytes, and are valid until use returns.
-func (s *Session) Run(inputs []wire.Tensor, outputs []string, bytesMax int64, use func([]wire.Tensor) error) error {
+func (s *Session) Run(inputs []oip.Tensor, outputs []string, bytesMax int64, use func([]oip.Tensor) error) error {
 	if len(outputs) == 0 {
 		outputs = s.all
 	}
@@ -323,7 +324,7 @@ func (s *Session) Run(inputs []wire.Tensor, outputs []string, bytesMax int64, us
 	if err != nil {
 		return err
 	}
-	tensors := make([]wire.Tensor, len(outputs))
+	tensors := make([]oip.Tensor, len(outputs))
 	for i := range tensors {
 		tensors[i].Name = outputs[i]
 		if err := l.read(results[i], &tensors[i], bytesMax); err != nil {

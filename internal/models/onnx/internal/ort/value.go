@@ -8,12 +8,12 @@ import (
 	"slices"
 	"unsafe"
 
-	"github.com/afterbay/afterbay/internal/models/onnx/internal/wire"
+	"github.com/afterbay/afterbay/internal/models/oip"
 )
 
 // value creates a value of ONNX Runtime from a tensor. The data must fit the shape. The caller must
 // keep held until the value is released.
-func (l *Library) value(t *wire.Tensor) (value uintptr, held any, err error) {
+func (l *Library) value(t *oip.Tensor) (value uintptr, held any, err error) {
 	element := slices.Index(datatypes[:], t.Datatype)
 	if element <= 0 {
 		return 0, nil, fmt.Errorf("there is no type %q", t.Datatype)
@@ -42,9 +42,13 @@ func aligned(data []byte) []byte {
 	return copied
 }
 
-func (l *Library) stringValue(t *wire.Tensor, shape []int64) (value uintptr, err error) {
+func (l *Library) stringValue(t *oip.Tensor, shape []int64) (value uintptr, err error) {
+	parts, err := t.Split()
+	if err != nil {
+		return 0, err
+	}
 	var list []*byte
-	for part := range wire.Strings(t.Raw) {
+	for _, part := range parts {
 		if bytes.IndexByte(part, 0) >= 0 {
 			return 0, errors.New("a string holds a zero byte, which ends strings in ONNX Runtime")
 		}
@@ -63,7 +67,7 @@ func (l *Library) stringValue(t *wire.Tensor, shape []int64) (value uintptr, err
 }
 
 // read sets t from a value. t points to the memory of the value until the value is released.
-func (l *Library) read(value uintptr, t *wire.Tensor, bytesMax int64) error {
+func (l *Library) read(value uintptr, t *oip.Tensor, bytesMax int64) error {
 	var tensor int32
 	if err := l.call(isTensor, value, uintptr(unsafe.Pointer(&tensor))); err != nil {
 		return err
@@ -81,11 +85,11 @@ func (l *Library) read(value uintptr, t *wire.Tensor, bytesMax int64) error {
 	if err != nil {
 		return err
 	}
-	n, err := t.Elements()
+	n, err := oip.Elements(t.Shape)
 	if err != nil {
 		return err
 	}
-	size := wire.ElementSize(t.Datatype)
+	size := oip.Size(t.Datatype)
 	switch {
 	case size < 0:
 		return errors.New("its type is none that can pass")
@@ -104,7 +108,7 @@ func (l *Library) read(value uintptr, t *wire.Tensor, bytesMax int64) error {
 	return nil
 }
 
-func (l *Library) readStrings(value uintptr, n int, t *wire.Tensor, bytesMax int64) error {
+func (l *Library) readStrings(value uintptr, n int, t *oip.Tensor, bytesMax int64) error {
 	if n == 0 {
 		return nil
 	}

@@ -8,13 +8,15 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/afterbay/afterbay/internal/models/oip"
 )
 
-func sample() []Tensor {
-	return []Tensor{
+func sample() []oip.Tensor {
+	return []oip.Tensor{
 		{Name: "x", Datatype: "FP32", Shape: []int64{2, 1}, Raw: make([]byte, 8)},
 		{Name: "scalar", Datatype: "INT64", Raw: make([]byte, 8)},
-		{Name: "s", Datatype: "BYTES", Shape: []int64{3}, Raw: AppendString(AppendString(AppendString(nil, []byte("a")), nil), []byte("ccc"))},
+		{Name: "s", Datatype: "BYTES", Shape: []int64{3}, Raw: oip.AppendBytes(oip.AppendBytes(oip.AppendBytes(nil, []byte("a")), nil), []byte("ccc"))},
 		{Name: "none", Datatype: "BOOL", Shape: []int64{0, 5}, Raw: []byte{}},
 	}
 }
@@ -28,7 +30,7 @@ func TestMessagesComeBackAsTheyWere(t *testing.T) {
 	if diff := cmp.Diff(sample(), answer); err != nil || diff != "" {
 		t.Errorf("answer: %v %s", err, diff)
 	}
-	g := Graph{Runtime: "r", Inputs: []Tensor{{Name: "x", Datatype: "FP32", Shape: []int64{-1, 3}}}, Outputs: []Tensor{{Name: "y"}}}
+	g := Graph{Runtime: "r", Inputs: []oip.Tensor{{Name: "x", Datatype: "FP32", Shape: []int64{-1, 3}}}, Outputs: []oip.Tensor{{Name: "y"}}}
 	back, err := ParseGraph(AppendGraph(nil, g))
 	if diff := cmp.Diff(g, back); err != nil || diff != "" {
 		t.Errorf("graph: %v %s", err, diff)
@@ -47,7 +49,7 @@ func TestFailuresComeBackAsFailures(t *testing.T) {
 }
 
 func TestTensorsThatDoNotFitTheirShapeAreRefused(t *testing.T) {
-	for _, c := range []Tensor{
+	for _, c := range []oip.Tensor{
 		{Datatype: "FP32", Shape: []int64{2}, Raw: make([]byte, 7)},
 		{Datatype: "FP32", Shape: []int64{-1}},
 		{Datatype: "FP32", Shape: []int64{1 << 20, 1 << 20}},
@@ -63,7 +65,7 @@ func TestTensorsThatDoNotFitTheirShapeAreRefused(t *testing.T) {
 		if err := c.Check(); err == nil {
 			t.Errorf("%s of %d with %d bytes passed", c.Datatype, c.Shape, len(c.Raw))
 		}
-		if _, _, err := ParseRequest(AppendRequest(nil, []Tensor{c}, nil)); err == nil {
+		if _, _, err := ParseRequest(AppendRequest(nil, []oip.Tensor{c}, nil)); err == nil {
 			t.Errorf("%s of %d with %d bytes was read", c.Datatype, c.Shape, len(c.Raw))
 		}
 	}
