@@ -14,7 +14,7 @@ export CGO_ENABLED = 0
 # Tests are compiled without the profile of cmd/afterbay, which would compile all
 # packages a second time.
 export GOFLAGS := $(GOFLAGS) -trimpath -pgo=off
-.PHONY: help build deps redis espeak chromium quick test prove release wheels weights demo bench lint profile docs clean
+.PHONY: help build deps redis espeak chromium quick test prove release wheels weights demo bench lint vulncheck profile docs clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -176,12 +176,16 @@ demo: ## 200,000 card transactions become decisions, with a summary
 bench: ## throughput, CPU and latency of the baseline and of the demo, and package benchmarks
 	ROUNDS=$${ROUNDS:-1} scripts/bench.sh
 
-lint: ## gofmt, go vet, staticcheck, shape of the code
+lint: ## gofmt, go vet, staticcheck, the workflow, shape of the code
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "gofmt these files"; exit 1; }
 	go vet ./...
 	$(STATICCHECK) ./...
 	for module in $(MODULES); do (cd $$module && go vet ./... && go tool -modfile=$(CURDIR)/tools/go.mod staticcheck ./...) || exit 1; done
+	go tool -modfile=tools/go.mod actionlint
 	go test ./internal/shape
+
+vulncheck: ## known vulnerabilities that a module calls; fails if the database cannot be reached
+	scripts/vulncheck.sh . $(MODULES)
 
 profile: ## measure anew which calls are dear, for the builds of bin/afterbay (cmd/afterbay/default.pgo)
 	scripts/profile.sh

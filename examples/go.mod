@@ -2,6 +2,8 @@ module github.com/afterbay/afterbay/examples
 
 go 1.26.0
 
+toolchain go1.26.11
+
 require github.com/afterbay/afterbay v0.0.0
 
 replace github.com/afterbay/afterbay => ../

@@ -2,6 +2,8 @@ module github.com/afterbay/afterbay/tools/chart
 
 go 1.26.0
 
+toolchain go1.26.11
+
 require helm.sh/helm/v4 v4.3.2
 
 require (

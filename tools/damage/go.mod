@@ -2,6 +2,8 @@ module github.com/afterbay/afterbay/tools/damage
 
 go 1.26.0
 
+toolchain go1.26.11
+
 replace github.com/afterbay/afterbay => ../..
 
 require (
