@@ -354,9 +354,9 @@ func TestHostThatIsDownCostsOthersNothing(t *testing.T) {
 
 func TestObjectsOfS3(t *testing.T) {
 	server := servertest.S3(t)
-	o := s3.Options{Endpoint: server.URL, Region: server.Region, Client: &http.Client{}, Getenv: func(name string) string {
-		return map[string]string{"AWS_ACCESS_KEY_ID": server.AccessKey, "AWS_SECRET_ACCESS_KEY": server.SecretKey}[name]
-	}}
+	t.Setenv("AWS_ACCESS_KEY_ID", server.AccessKey)
+	t.Setenv("AWS_SECRET_ACCESS_KEY", server.SecretKey)
+	o := s3.Options{Endpoint: server.URL, Region: server.Region, Client: &http.Client{}}
 	client, err := s3.New(o)
 	if err != nil {
 		t.Fatal(err)
@@ -391,7 +391,7 @@ func TestObjectsOfS3(t *testing.T) {
 		t.Error(err)
 	}
 	server.Resume()
-	server.SecretKey = "of somebody else"
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "of somebody else")
 	if _, err := open(t, f.options).Fetch(t.Context(), []string{"s3://calls/other"}, 1000); whose(err) != "place" || !strings.Contains(err.Error(), "SignatureDoesNotMatch") {
 		t.Error(err)
 	}

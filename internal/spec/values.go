@@ -26,7 +26,7 @@ type Header struct {
 type ObjectStore struct {
 	Endpoint    string // a URL, with buckets in its paths; "" is AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, or Amazon's URL for the region
 	Region      string // region of the server; "" is AWS_REGION, AWS_DEFAULT_REGION, or us-east-1
-	Credentials string // a file like ~/.aws/credentials; "" is AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the file in AWS_SHARED_CREDENTIALS_FILE, or ~/.aws/credentials
+	Credentials string // a file like ~/.aws/credentials; "" is AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, web identity, ~/.aws/credentials and ~/.aws/config, or the role of the container or machine
 	Profile     string // profile in the file; "" is AWS_PROFILE, or default
 }
 

@@ -20,7 +20,7 @@ import (
 type S3 struct {
 	Endpoint    string // a URL of a server with path-style buckets; "" is AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, or Amazon's endpoint of the region
 	Region      string // "" is AWS_REGION, AWS_DEFAULT_REGION, or us-east-1
-	Credentials string // a file in the format of ~/.aws/credentials; "" is AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the file that AWS_SHARED_CREDENTIALS_FILE names, or ~/.aws/credentials
+	Credentials string // a file in the format of ~/.aws/credentials; "" is AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, web identity, ~/.aws/credentials and ~/.aws/config, or the role of the container or machine
 	Profile     string // profile in the file; "" is AWS_PROFILE, or default
 }
 

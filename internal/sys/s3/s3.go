@@ -17,7 +17,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 )
 
@@ -26,11 +25,10 @@ import (
 type Options struct {
 	Endpoint    string // http or https URL of another server, with buckets in its paths; "" is AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, or Amazon's of the region
 	Region      string // "" is AWS_REGION, AWS_DEFAULT_REGION, or us-east-1
-	Credentials string // a file in the format of ~/.aws/credentials; "" is AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or else the file AWS_SHARED_CREDENTIALS_FILE, or ~/.aws/credentials
+	Credentials string // a file in the format of ~/.aws/credentials; "" is where Amazon's own tools look: environment variables, web identity, shared files, the role of the container or machine
 	Profile     string // profile in the file; "" is AWS_PROFILE, or default
 	Client      *http.Client
 	Now         func() time.Time // nil is time.Now
-	Getenv      func(name string) string
 }
 
 // Client sends requests to a server. It is safe for concurrent use.
@@ -43,16 +41,13 @@ type Client struct {
 
 // New returns a client. It sends no request. Options.Client is required.
 func New(o Options) (*Client, error) {
-	if o.Getenv == nil {
-		o.Getenv = os.Getenv
-	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
 	first := func(text *string, names ...string) {
 		for _, name := range names {
 			if *text == "" {
-				*text = o.Getenv(name)
+				*text = os.Getenv(name)
 			}
 		}
 	}
@@ -62,7 +57,7 @@ func New(o Options) (*Client, error) {
 		o.Region = "us-east-1"
 	}
 	c := &Client{options: o, signer: v4.NewSigner(func(s *v4.SignerOptions) { s.DisableURIPathEscaping = true })}
-	c.credentials = credentials{options: &c.options}
+	c.credentials.options = &c.options
 	if o.Endpoint == "" {
 		return c, nil
 	}
@@ -161,7 +156,7 @@ func (c *Client) Send(ctx context.Context, method, bucket, key string, headers h
 	for name, values := range headers {
 		request.Header[name] = values
 	}
-	who, err := c.credentials.get()
+	who, err := c.credentials.get(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -223,19 +218,4 @@ func (e *Error) OfAccount() bool {
 		return true
 	}
 	return e.Status == http.StatusUnauthorized
-}
-
-// credentials reads the credentials from the environment, or from a file. It reads the file again,
-// since the file may change.
-type credentials struct {
-	options *Options
-	cached  cached
-}
-
-func (c *credentials) get() (aws.Credentials, error) {
-	o := c.options
-	if id := o.Getenv("AWS_ACCESS_KEY_ID"); o.Credentials == "" && id != "" {
-		return aws.Credentials{AccessKeyID: id, SecretAccessKey: o.Getenv("AWS_SECRET_ACCESS_KEY"), SessionToken: o.Getenv("AWS_SESSION_TOKEN")}, nil
-	}
-	return c.cached.read(o)
 }
