@@ -20,8 +20,7 @@ go build -C bench -trimpath -o ../bin/peers ./peers
 if [[ " $* " == *" -help "* ]]; then exec bin/peers -help; fi
 
 make -s deps >&2
-.venv/bin/pip install --quiet --disable-pip-version-check confluent-kafka==2.16.1
-[ -e $binary ] || .venv/bin/pip install --quiet --disable-pip-version-check --no-deps --target $binary xgboost-cpu==2.1.4
+[ -e $binary ] || .venv/bin/pip install --quiet --disable-pip-version-check --require-hashes --no-deps --target $binary -r scripts/deps/xgboost-2.1.4.txt
 (cd bench/peers && mvn -B -q -C clean package)
 
 export AFTERBAY_KAFKA=$root/.kafka/libs-4.3.1

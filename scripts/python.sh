@@ -11,7 +11,7 @@ mkdir -p "$folder/programs/$platform"
 cp bin/afterbay "$folder/programs/$platform/"
 python3 -m venv "$folder/venv"
 export PATH="$folder/venv/bin:$PATH"
-pip install --quiet -r clients/python/requirements-test.txt
+pip install --quiet --require-hashes --no-deps -r scripts/deps/wheel-tests.txt
 python clients/python/wheels.py v0.0.0-rc.1 "$folder/programs" "$folder/dist" "$platform"
 python clients/python/wheels.py v0.0.0-rc.1 "$folder/programs" "$folder/again" "$platform"
 cmp "$folder"/dist/*.whl "$folder"/again/*.whl

@@ -44,7 +44,7 @@ func TestEmbedOrServeWorksAsTyped(t *testing.T) {
 	copyTo(t, dir, moved, example+"/served.yaml")
 	typed := strings.NewReplacer(
 		"go build -o bin/", "go -C "+root+" build -o "+dir+"/bin/", "go -C examples run", "go -C "+root+"/examples run",
-		"make .venv/mlserver/1.7.1\n", "", "--budget 50ms", "--budget 1m --duration 500ms --rounds 1 --rate 500",
+		"make .venv/mlserver/installed\n", "", "--budget 50ms", "--budget 1m --duration 500ms --rounds 1 --rate 500",
 	).Replace(moved.Replace(strings.Join(blocks(readme, "sh"), "")))
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
