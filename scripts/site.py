@@ -17,6 +17,7 @@ REPOSITORY = "https://github.com/afterbay/afterbay/blob/main/"
 ROOT = Path(__file__).resolve().parent.parent
 STAGE = ROOT / ".site"
 # The sections of the navigation. A folder's pages follow the order of the links in its README.
+# Folders in a folder are sections below it.
 SECTIONS = [
     ("Guides", "guide"),
     ("How-to", "howto"),
@@ -103,10 +104,13 @@ def navigation() -> str:
     def entry(page: Path) -> str:
         return '{ "%s" = "%s" }' % (title(page).replace('"', "'"), on_site(page).as_posix())
 
+    def section(name: str, folder: Path) -> str:
+        entries = [entry(p) for p in pages_of(folder)]
+        entries += [section(f.name.capitalize(), f) for f in sorted(folder.iterdir()) if f.is_dir() and any(f.glob("*.md"))]
+        return '{ "%s" = [%s] }' % (name, ", ".join(entries))
+
     sections = ['{ "Home" = "index.md" }']
-    for name, folder in SECTIONS:
-        inner = ", ".join(entry(p) for p in pages_of(ROOT / "docs" / folder))
-        sections.append('{ "%s" = [%s] }' % (name, inner))
+    sections += [section(name, ROOT / "docs" / folder) for name, folder in SECTIONS]
     more = ", ".join(entry(p) for p in sorted((ROOT / "docs").glob("*.md")) if p.name != "README.md")
     sections.append('{ "More" = [%s] }' % more)
     return "nav = [\n  " + ",\n  ".join(sections) + "\n]\n"

@@ -52,17 +52,18 @@ event 10:00:01 {"user":"ann","text":"you"}
   shouted {"user":"ann","loud":"YOU","same_sum":1}
 `
 
-// TestNewKindOfStepsIsThreeFiles adds testdata/step to a copy of the repository: a kind of
-// steps, its operator and one word in the list of kinds. Reference page, schema and lint have
-// the kind then, and every way of running a pipeline does it.
-func TestNewKindOfStepsIsThreeFiles(t *testing.T) {
+// TestNewKindOfStepsIsFourFiles adds testdata/step to a copy of the repository: a kind of
+// steps, its operator, one word in the list of kinds and an example. Reference page, schema and
+// lint have the kind then, and every way of running a pipeline does it.
+func TestNewKindOfStepsIsFourFiles(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it builds the program anew")
 	}
 	t.Parallel()
 	toy := buildToy(t)
 	for path, want := range map[string]string{
-		"docs/reference/pipeline-file.md":     "## `steps[].upper`",
+		"docs/reference/steps/upper.md":       "## `steps[].upper`",
+		"docs/reference/pipeline-file.md":     "[`upper`](steps/upper.md)",
 		"docs/reference/pipeline.schema.json": `"upper": {`,
 	} {
 		if text := readText(t, filepath.Join(toy.source, path)); !strings.Contains(text, want) {
@@ -115,6 +116,7 @@ func buildToy(t *testing.T) toyProgram {
 	for to, from := range toyStep {
 		toy.put(t, to, readText(t, from))
 	}
+	toy.put(t, "docs/reference/steps/upper.txt", toyScenario)
 	list := readText(t, toyList)
 	if strings.Count(list, toyNext) != 1 {
 		t.Fatalf("%s does not have %s once", toyList, toyNext)

@@ -50,12 +50,32 @@ func parse(name string, data []byte, o Options) (model.Model, error) {
 	return text.ParseWith(name, data, text.Options{TextBytesMax: o.TextBytesMax})
 }
 
-// Told returns the kinds of models that are detected from the content of a file. They run in this
+// Detected is a kind of model that is detected from the content of a file. Its models run in this
 // process.
-func Told() []string { return slices.Clone(told) }
+type Detected struct {
+	Name string
+	Help string // what a model of the kind does, for the reference page
+}
+
+// DetectedKinds returns the kinds in the order of the reference page.
+func DetectedKinds() []Detected { return slices.Clone(detected) }
+
+// Told returns the names of the kinds that are detected from the content of a file.
+func Told() (names []string) {
+	for _, kind := range detected {
+		names = append(names, kind.Name)
+	}
+	return names
+}
 
 // Inside reports whether models of a kind run in this process, from their file alone. "" is
 // detected from the file.
-func Inside(kind string) bool { return kind == "" || slices.Contains(told, kind) }
+func Inside(kind string) bool { return kind == "" || slices.Contains(Told(), kind) }
 
-var told = []string{"xgboost", "lightgbm", "catboost", "onnx-trees", "text"}
+var detected = []Detected{
+	{"xgboost", "scores trees of XGBoost inside the process. The file is .json or .ubj, as `save_model` writes it."},
+	{"lightgbm", "scores trees of LightGBM inside the process. The file is .txt, as `save_model` writes it."},
+	{"catboost", "scores trees of CatBoost inside the process. The file is .json, as `save_model` writes it with `format=\"json\"`."},
+	{"onnx-trees", "scores trees of an ONNX file inside the process, without ONNX Runtime. skl2onnx exports forests of scikit-learn to such files."},
+	{"text", "scores texts with a linear model of scikit-learn inside the process. The file is .json, as `export.py` writes it."},
+}

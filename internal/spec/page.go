@@ -58,7 +58,11 @@ func (s Section) Page(title string) string {
 	for _, w := range s.Words {
 		switch {
 		case w.Accepted:
-			fmt.Fprintf(&page, "| `%s` | %s | %s | %s | `%s: %s` |\n", w.Name, cell(valueOf(w.Shape)), cell(without(w)), strings.ReplaceAll(cell(w.Help), "*", `\*`), w.Name, cell(w.Example))
+			name := "`" + w.Name + "`"
+			if w.Page != "" {
+				name = "[" + name + "](" + w.Page + ")"
+			}
+			fmt.Fprintf(&page, "| %s | %s | %s | %s | `%s: %s` |\n", name, cell(valueOf(w.Shape)), cell(without(w)), strings.ReplaceAll(cell(w.Help), "*", `\*`), w.Name, cell(w.Example))
 		case w.Refused == "":
 			missing = append(missing, fmt.Sprintf("- `%s`: %s", w.Name, w.Instead))
 		}

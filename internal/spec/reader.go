@@ -106,6 +106,7 @@ type About struct {
 	Affects                                           Affects
 	Shape                                             Shape
 	Try                                               func(r *Reader, n *Node, path string)
+	Page                                              string                                      // the reference page that describes the field, for a link; "" is the page itself
 	Text                                              func(r *Reader, n *Node, p *Printer) string // returns the text that p prints for the value n, or for an absent field if n is nil
 }
 

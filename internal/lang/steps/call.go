@@ -12,7 +12,7 @@ import (
 	"github.com/afterbay/afterbay/internal/task/operator"
 )
 
-// Call calls a function in Go.
+// Call calls a function in Go of the program that embeds the engine.
 type Call struct {
 	Go      string       // a name in afterbay.Code.Functions
 	When    string       // if a call is skipped, its outputs are absent, so they are optional

@@ -14,7 +14,8 @@ import (
 	"github.com/afterbay/afterbay/internal/task/operator"
 )
 
-// Features is a step with features of the event's key. They count the event together.
+// Features computes named aggregates over the events of a key. All features of a step count the
+// event together.
 type Features struct{ List []Feature }
 
 // Feature is a keyed feature. It has exactly one of Windows, Last and Elapsed.

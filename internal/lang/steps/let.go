@@ -7,10 +7,11 @@ import (
 	"github.com/afterbay/afterbay/internal/task/operator"
 )
 
-// Let introduces names, in order.
+// Let computes expressions and gives each a name, in order.
 type Let struct{ List []lang.Binding }
 
-// Decide is Let for decisions: an emit without a value writes their names.
+// Decide computes expressions and gives each a name, in order. An emit without a value writes these
+// names.
 type Decide struct{ List []lang.Binding }
 
 // StepKind implements Step.

@@ -53,9 +53,8 @@ type Lookup struct {
 	Ordered bool          // an event is queued if an earlier event of its key is queued
 }
 
-// RowVersions describes the encoding of a table's rows, and which row of a key a lookup finds: the
-// newest, or the one that was valid at the time of the event. Only the latter uses Time, History
-// and Wait.
+// RowVersions finds rows in a topic of the log: the newest row of a key, or the one that was valid
+// at the time of the event. Time, History and Wait apply only to the latter.
 type RowVersions struct {
 	Envelope envelope.Kind // "" means no envelope
 	Format   lang.Format   // encoding of the rows: JSON, a schema in the registry, or a schema in a file

@@ -11,7 +11,7 @@ import (
 	"github.com/afterbay/afterbay/internal/task/operator"
 )
 
-// Route sends an event to the first case with a true condition.
+// Route sends an event to the first case with a true condition, or to the last case, default.
 type Route struct{ Cases []lang.Case }
 
 // StepKind implements Step.

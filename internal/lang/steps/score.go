@@ -18,7 +18,7 @@ import (
 	"github.com/afterbay/afterbay/udf"
 )
 
-// Score calls a model.
+// Score calls a model and introduces its outputs.
 type Score struct {
 	Model    string
 	As       string         // prefix of the outputs' names; "" is the model's name

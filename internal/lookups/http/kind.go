@@ -16,7 +16,7 @@ var Kind = lookup.Kind{
 	New:     func() lookup.Config { return &Config{} },
 }
 
-// Config configures an HTTP service that returns rows.
+// Config asks an HTTP service for rows.
 type Config struct {
 	Asked     string        // path and query of URL as the file has them, if they name variables
 	URL       string        // with {key}: sends a GET for each key, and a 404 response means that it has no row; without: sends a POST for many keys, with {"keys": [...]}, and the response is an object of rows by key

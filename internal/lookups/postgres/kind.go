@@ -20,7 +20,7 @@ var Kind = lookup.Kind{
 
 var _ lookup.Searcher = (*Config)(nil)
 
-// Config configures how a lookup finds rows: with a query, or documents by their vectors.
+// Config finds rows of PostgreSQL with a query, or documents by their vectors.
 type Config struct {
 	URL   string // postgres://HOST:PORT/DATABASE
 	Query string // takes the keys as $1, an array of text, and returns the key and row of each key found

@@ -16,8 +16,8 @@ var Kind = lookup.Kind{
 	New:     func() lookup.Config { return &Config{} },
 }
 
-// Config configures a Redis server with rows as the values of keys. A key of a type other than
-// string has no row.
+// Config reads rows from Redis: each is the value of a key. A key of a type other than string has
+// no row.
 type Config struct {
 	URL    string // redis://HOST:PORT/DATABASE, or rediss:// with TLS
 	Prefix string // prefix of keys in Redis: user: finds the row of ann at user:ann

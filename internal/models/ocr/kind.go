@@ -18,7 +18,8 @@ var Kind = model.Kind{
 	New:     func() model.Config { return &Config{} },
 }
 
-// Config says which models, beside the file, which finds lines of text, read images.
+// Config reads the text of images. The model of the file finds the lines, and other models read
+// them.
 type Config struct {
 	Read   Weights  // reads the lines
 	Turn   *Weights // tells which lines stand on their head; nil takes all as they are

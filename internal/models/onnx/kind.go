@@ -17,8 +17,8 @@ var Kind = model.Kind{
 	New:     func() model.Config { return &Config{} },
 }
 
-// Config says how processes of ONNX Runtime compute a model of kind onnx. Its inputs
-// and outputs are called as those of the graph.
+// Config computes an ONNX graph in processes of ONNX Runtime. Inputs and outputs have the names of
+// the graph.
 type Config struct {
 	Workers     int           // processes, each with the model in its memory; 0 is one for each core but one, at most 4
 	Threads     int           // that compute a call; 0 is 1

@@ -19,7 +19,7 @@ var Kind = model.Kind{
 	New:     func() model.Config { return &Config{} },
 }
 
-// Config says which program a model of kind process is.
+// Config asks a program on this machine for scores or texts, over stdin and stdout.
 type Config struct {
 	Command     []string      // the program and its arguments, run in the manifest's folder
 	Workers     int           // processes that run; 0 is 2

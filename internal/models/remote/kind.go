@@ -25,8 +25,7 @@ var Kind = model.Kind{
 	New:     func() model.Config { return &Config{} },
 }
 
-// Config says which server's model one of kind remote is. Its inputs and outputs
-// are called as those of the server.
+// Config asks the model of a server. Inputs and outputs have the names of the server's model.
 type Config struct {
 	Endpoint  string        // grpc://host:port, grpcs:// for TLS, http:// or https://; of OpenAI's calls up to /v1
 	API       string        // what the server speaks; "" is the Open Inference Protocol

@@ -18,7 +18,7 @@ var Kind = model.Kind{
 	New:     func() model.Config { return &Config{} },
 }
 
-// Config says how the file, silero's model for 16 kHz, hears sounds.
+// Config measures speech in sounds. The file is silero's model for 16 kHz.
 type Config struct {
 	Seconds int // that a sound may be long; 0 is 900
 

@@ -20,7 +20,7 @@ var Kind = sink.Kind{
 	New:     func() sink.Config { return &Config{} },
 }
 
-// Config configures a service that receives a request for each record: the value as body, the id as
+// Config sends a request to a service for each record: the value as body, the id as
 // Idempotency-Key.
 type Config struct {
 	URL       string        // URL of the service

@@ -23,8 +23,8 @@ var Kind = sink.Kind{
 	New:     func() sink.Config { return &Config{} },
 }
 
-// Config is a topic of a Kafka cluster other than the pipeline's. The topic must exist. Records
-// keep their key, value, time and headers.
+// Config writes records to a topic of a Kafka cluster other than the pipeline's. The topic must
+// exist. Records keep their key, value, time and headers.
 type Config struct {
 	Cluster     kafka.Settings // connection to the cluster, with its own user and secrets
 	Topic       string         // topic of the cluster

@@ -21,7 +21,7 @@ var Kind = sink.Kind{
 	New:     func() sink.Config { return &Config{} },
 }
 
-// Config is a table with one row for each key, with the content of the newest event.
+// Config keeps one row for each key in a table of PostgreSQL, with the content of the newest event.
 type Config struct {
 	URL         string       // postgres://user@host/database; the password may be in it, in PGPASSWORD or in the file that PGPASSFILE names
 	Table       string       // its name, or schema.name; the sink creates a missing table

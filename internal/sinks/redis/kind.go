@@ -19,8 +19,7 @@ var Kind = sink.Kind{
 	New:     func() sink.Config { return &Config{} },
 }
 
-// Config is a Redis server that stores a hash or a JSON text for each key, with the content of the
-// newest event.
+// Config keeps a hash or a JSON text for each key in Redis, with the content of the newest event.
 type Config struct {
 	URL     string        // redis://host:port/0, or rediss:// with TLS; it may contain user and password
 	Prefix  string        // prefix of each key; "" is none

@@ -1,0 +1,1 @@
+../../../../internal/models/process/worker.py
