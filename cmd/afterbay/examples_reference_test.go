@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -68,15 +67,11 @@ var sinkExamples = map[string]func(*testing.T) (url, written string, arrived fun
 // TestReferenceExamplesOfSinksArrive runs the examples on the pages of sinks with `afterbay run`.
 // What arrives stands in the comment at the end of each, in lines with an indentation.
 func TestReferenceExamplesOfSinksArrive(t *testing.T) {
-	paths, err := filepath.Glob(referenceExamples + "sinks/*.txt")
-	if err != nil || len(paths) < len(sinkExamples) {
-		t.Fatalf("examples: %v, %v", paths, err)
-	}
-	for _, path := range paths {
-		kind := strings.TrimSuffix(filepath.Base(path), ".txt")
+	for kind, start := range sinkExamples {
 		t.Run(kind, func(t *testing.T) {
+			path := referenceExamples + "sinks/" + kind + ".txt"
 			example := read(t, path)
-			url, written, arrived := sinkExamples[kind](t)
+			url, written, arrived := start(t)
 			if !strings.Contains(example, "="+written+"\n") {
 				t.Fatalf("%s does not name %s", path, written)
 			}

@@ -28,6 +28,7 @@ type kind struct {
 	at               []string // paths of the mappings that are its own
 	purpose          string   // begins with a verb
 	metrics          string   // prefix of its metrics
+	common           string   // link to the fields that all kinds of the folder have
 
 	in    string                  // the mapping with fields of several kinds
 	picks func(w spec.About) bool // those of the kind; nil is the field with its name, if it has no mappings
@@ -35,19 +36,19 @@ type kind struct {
 
 // kindsOfPipelines returns the kinds that a pipeline file names, in the order of the index.
 func (c comments) kindsOfPipelines() (all []kind) {
-	add := func(folder, is, name, in, metrics string, config any) {
-		all = append(all, kind{folder: folder, is: is, name: name, at: []string{in + "." + name}, purpose: c.doc(structOf(reflect.TypeOf(config).Elem())), metrics: metrics, in: in})
+	add := func(folder, is, name, in, metrics, common string, config any) {
+		all = append(all, kind{folder: folder, is: is, name: name, at: []string{in + "." + name}, purpose: c.doc(structOf(reflect.TypeOf(config).Elem())), metrics: metrics, common: common, in: in})
 	}
 	kinds := builtin.Kinds()
 	for _, k := range kinds.Steps {
-		add("steps", "step", k.Name, "steps[]", k.Name, k.New())
+		add("steps", "step", k.Name, "steps[]", k.Name, "", k.New())
 	}
 	for _, k := range kinds.Sinks {
-		add("sinks", "sink", k.Name, "sinks[]", "sink", k.New())
+		add("sinks", "sink", k.Name, "sinks[]", "sink", "../pipeline-file.md#sinks", k.New())
 	}
 	const versions = "internal/lang/steps.RowVersions"
 	all = append(all, kind{
-		folder: "lookups", is: "lookup", name: "table", at: []string{"steps[].lookup.format", "steps[].lookup.time"}, purpose: c.doc(versions), metrics: "table", in: "steps[].lookup",
+		folder: "lookups", is: "lookup", name: "table", at: []string{"steps[].lookup.format", "steps[].lookup.time"}, purpose: c.doc(versions), metrics: "table", common: "../steps/lookup.md", in: "steps[].lookup",
 		picks: func(w spec.About) bool {
 			return w.Name == "table" || w.Name == "format" || slices.ContainsFunc(getsOf(w.Shape), func(get any) bool {
 				structure, _ := fieldOf(get)
@@ -56,18 +57,19 @@ func (c comments) kindsOfPipelines() (all []kind) {
 		},
 	})
 	for _, k := range kinds.Lookups {
-		add("lookups", "lookup", k.Name, "steps[].lookup", "lookup", k.New())
+		add("lookups", "lookup", k.Name, "steps[].lookup", "lookup", "../steps/lookup.md", k.New())
 	}
 	return all
 }
 
 // kindsOfModels returns the kinds that a manifest names, in the order of the index.
 func (c comments) kindsOfModels() (all []kind) {
+	const manifest = "../model-file.md"
 	for _, k := range models.DetectedKinds() {
-		all = append(all, kind{folder: "models", is: "model", name: k.Name, purpose: k.Help, metrics: "model"})
+		all = append(all, kind{folder: "models", is: "model", name: k.Name, purpose: k.Help, metrics: "model", common: manifest})
 	}
 	for _, k := range builtin.Kinds().Models {
-		all = append(all, kind{folder: "models", is: "model", name: k.Name, at: []string{k.Name}, purpose: c.doc(structOf(reflect.TypeOf(k.New()).Elem())), metrics: "model"})
+		all = append(all, kind{folder: "models", is: "model", name: k.Name, at: []string{k.Name}, purpose: c.doc(structOf(reflect.TypeOf(k.New()).Elem())), metrics: "model", common: manifest})
 	}
 	return all
 }
@@ -136,7 +138,9 @@ The step of the example introduces:
 
 | name | type |
 |---|---|
-{{.}}{{end}}{{.Fields}}{{with .Metrics}}
+{{.}}{{end}}{{.Fields}}{{with .Common}}
+All {{$.Folder}} share the [common fields]({{.}}).
+{{end}}{{with .Metrics}}
 ## Metrics
 
 {{.}}. [Metrics](../metrics.md) explains them.
@@ -159,7 +163,7 @@ func (c comments) kindPages(t *testing.T, all []kind, root spec.Shape) map[strin
 		}
 		var page strings.Builder
 		if err := kindPage.Execute(&page, map[string]any{
-			"Folder": k.folder, "Name": k.name, "Is": k.is, "Purpose": k.said(all, sections), "Example": example, "Names": example.names(t, k),
+			"Folder": k.folder, "Name": k.name, "Is": k.is, "Purpose": k.purpose, "Common": k.common, "Example": example, "Names": example.names(t, k),
 			"Fields": k.fields(all, sections), "Metrics": strings.Join(names, ", "),
 		}); err != nil {
 			t.Fatal(err)
@@ -167,19 +171,6 @@ func (c comments) kindPages(t *testing.T, all []kind, root spec.Shape) map[strin
 		written[filepath.Join(referenceDir, k.folder, k.name+".md")] = page.String()
 	}
 	return written
-}
-
-// said returns the purpose with the words of the file for fields that it names.
-func (k *kind) said(all []kind, sections []spec.Section) string {
-	said := k.purpose
-	for _, s := range sections {
-		if is := of(all, s.Path); s.Path == k.in || is != nil && is.folder == k.folder && is.name == k.name {
-			words := append(slices.Clone(s.Words), spec.About{Help: said})
-			nameByWord(words)
-			said = words[len(words)-1].Help
-		}
-	}
-	return said
 }
 
 // fields returns the tables of the kind's fields.
@@ -197,7 +188,9 @@ func (k *kind) fields(all []kind, sections []spec.Section) string {
 		s.Words = slices.DeleteFunc(slices.Clone(s.Words), func(w spec.About) bool {
 			return w.Name != k.name && (k.picks == nil || !w.Accepted || !k.picks(w))
 		})
-		picked.WriteString(spec.Section{Words: s.Words}.Page("Fields"))
+		if len(s.Words) > 0 {
+			picked.WriteString(spec.Section{Words: s.Words}.Page("Fields"))
+		}
 	}
 	return strings.ReplaceAll(picked.String()+own.String(), "](#", "](../pipeline-file.md#")
 }
@@ -310,7 +303,7 @@ func index(all []kind, folder string) string {
 			fmt.Fprintf(&rows, "| [`%s`](%s/%s.md) | %s |\n", k.name, folder, k.name, strings.TrimSuffix(first, "."))
 		}
 	}
-	return "\n| " + is + " | it |\n|---|---|\n" + rows.String()
+	return "\n| " + is + " | purpose |\n|---|---|\n" + rows.String()
 }
 
 // TestKindsHaveTheirPagesAlone finds pages and examples of kinds that are not there.

@@ -54,11 +54,11 @@ type Lookup struct {
 }
 
 // RowVersions finds rows in a topic of the log: the newest row of a key, or the one that was valid
-// at the time of the event. Time, History and Wait apply only to the latter.
+// at the time of the event.
 type RowVersions struct {
 	Envelope envelope.Kind // "" means no envelope
 	Format   lang.Format   // encoding of the rows: JSON, a schema in the registry, or a schema in a file
-	AsOf     string        // arrival or event; "" means arrival
+	AsOf     string        // arrival or event; "" means arrival. Only event uses Time, History and Wait
 	Time     lang.RowTime  // time when a row becomes valid
 	History  time.Duration // how long before the watermark rows are kept; 0 means 24 h, or the lateness of the inputs if that is longer
 	Wait     time.Duration // how long after its append an event waits for rows

@@ -23,8 +23,8 @@ var Kind = sink.Kind{
 	New:     func() sink.Config { return &Config{} },
 }
 
-// Config stores records as objects, each record in one of them. An object is complete when the
-// first of Rows, Bytes and Wait is reached.
+// Config stores records as objects in a folder or a bucket, each record in one of them. An object
+// is complete after a number of records, a size or a time, whichever comes first.
 type Config struct {
 	URL         string           // file:///FOLDER or s3://BUCKET/PREFIX
 	S3          spec.ObjectStore // server and credentials of a bucket
