@@ -27,6 +27,8 @@ SECTIONS = [
     ("Design", "design"),
     ("Decisions", "adr"),
 ]
+# What lets a browser search a site that it reads from a disk: the generator would load it from a server.
+SHIM = "https://unpkg.com/iframe-worker/shim"
 FENCE = re.compile(r"^(\s*)```([\w+-]+)[ \t]+(.+)$")
 LINK = re.compile(r"(?<!\\)\]\(([^()\s]+)\)")
 
@@ -137,6 +139,10 @@ def main() -> None:
         sys.exit(f"{zensical} is missing: run make deps")
     finally:
         config.unlink()
+    for page in (ROOT / "dist/site").rglob("*.html"):
+        base = os.path.relpath(ROOT / "dist/site/assets/javascripts", page.parent)
+        page.write_text(page.read_text().replace(SHIM, f"{base}/shim.js"))
+    shutil.copyfile(ROOT / ".venv/zensical/node_modules/iframe-worker/shim/index.js", ROOT / "dist/site/assets/javascripts/shim.js")
 
 
 if __name__ == "__main__":
