@@ -142,7 +142,7 @@ vulncheck: ## known vulnerabilities that a module calls; fails if the database c
 profile: ## measure anew which calls are dear, for the builds of bin/afterbay (cmd/afterbay/default.pgo)
 	scripts/profile.sh
 
-docs: .venv/zensical/installed ## write the generated parts of the documentation, and the site into dist/site/
+docs: .venv/zensical/installed .venv/clients/packages ## write the generated parts of the documentation, and the site into dist/site/
 	go test ./cmd/afterbay -run TestHelp -update
 	go test ./internal/config -run TestReference -update
 	go test ./internal/gateway/contract -run TestDocumentsAreWhat -update

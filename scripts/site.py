@@ -142,7 +142,7 @@ def main() -> None:
     for page in (ROOT / "dist/site").rglob("*.html"):
         base = os.path.relpath(ROOT / "dist/site/assets/javascripts", page.parent)
         page.write_text(page.read_text().replace(SHIM, f"{base}/shim.js"))
-    shutil.copyfile(ROOT / ".venv/zensical/node_modules/iframe-worker/shim/index.js", ROOT / "dist/site/assets/javascripts/shim.js")
+    shutil.copyfile(ROOT / ".venv/clients/node_modules/iframe-worker/shim/index.js", ROOT / "dist/site/assets/javascripts/shim.js")
 
 
 if __name__ == "__main__":
