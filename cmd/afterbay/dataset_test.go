@@ -146,7 +146,7 @@ func TestDatasetSaysWhatIsWrong(t *testing.T) {
 	}{
 		{"p.yaml e.ndjson", exitUsage, "--out"},
 		{"p.yaml e.ndjson --out rows.xls", exitUsage, "end it with .parquet, .csv or .ndjson"},
-		{"chain.yaml e.ndjson --out rows.csv", exitUsage, "name the one whose rows to write with --pipeline"},
+		{"chain.yaml e.ndjson --out rows.csv", exitUsage, "name the pipeline of the rows with --pipeline"},
 		{"chain.yaml e.ndjson --out rows.csv --pipeline x", exitUsage, "has no pipeline of that name"},
 		{"p.yaml e.ndjson --out rows.csv --columns spent.*", exitUsage, "has no such name"},
 		{"p.yaml e.ndjson --out rows.csv --columns k,k", exitFailure, "named twice"},

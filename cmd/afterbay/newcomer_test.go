@@ -148,10 +148,10 @@ var firstMistakes = []struct {
 	// looking at what is there
 	{"tail decisons", exitFailure, []string{`topic "decisons"`, "the topics are decisions"}},
 	{"tail decisions --partition 9", exitFailure, []string{`partition 9 of topic "decisions"`, "0 to 1"}},
-	{"tail decisions --data elsewhere", exitFailure, []string{"elsewhere is no data directory", "--data"}},
+	{"tail decisions --data elsewhere", exitFailure, []string{"elsewhere is not a data directory", "--data"}},
 	{"explain nosuch", exitFailure, []string{`id "nosuch": not found`, "afterbay tail TOPIC --headers"}},
-	{"explain events/9@0", exitFailure, []string{"topic events has the partitions 0 to 1", "afterbay topics"}},
-	{"explain events/0@999", exitFailure, []string{"events/0 has no record of this offset, the next one gets ", "afterbay topics"}},
+	{"explain events/9@0", exitFailure, []string{"topic events has only the partitions 0 to 1", "afterbay topics"}},
+	{"explain events/0@999", exitFailure, []string{"events/0 has no record at this offset yet; the next record gets offset ", "afterbay topics"}},
 	{"state get first zoe", exitFailure, []string{`nothing stored for key "zoe"`, "afterbay state dump"}},
 	{"state get frist ann", exitFailure, []string{`unknown pipeline "frist"`, "first"}},
 	{"dlq ls frist", exitFailure, []string{"frist.dlq", "see afterbay topics"}},

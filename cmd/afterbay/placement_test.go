@@ -240,7 +240,7 @@ func TestPlacementRefusesWhatItCannotMeasure(t *testing.T) {
 		"no such model":     {[]string{two, "--model", "thrid"}, exitUsage, "choose one of other, fraud"},
 		"pipeline":          {[]string{file, "--pipeline", "counts"}, exitUsage, "no pipeline counts with a model"},
 		"no events":         {events("none.ndjson"), exitUsage, "has no events"},
-		"all dead letters":  {events("bad.ndjson"), exitFailure, "became dead letters and 0 rows came to models, which measures nothing: decode: "},
+		"all dead letters":  {events("bad.ndjson"), exitFailure, "became dead letters and 0 rows reached models, so the measurement is not valid: decode: "},
 		"endpoint unspoken": {[]string{file, "--rate=100", "--duration=200ms", "--endpoint", silent.URL}, exitFailure, "metadata"},
 	} {
 		r := placementFails(t, c.args...)

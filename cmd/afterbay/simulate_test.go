@@ -125,7 +125,7 @@ func TestPlanIsArithmetic(t *testing.T) {
 	}
 	for text, line := range map[string]string{
 		"say how many events": "plan --rate 5", "leave out --batch": "plan --rate 5 --batch 1 --model x", "rate \"x\"": "plan --rate x",
-		"--redundancy is 1 or more": "plan --rate 5 --batch 1 --batch-time 1ms --redundancy 0", "has to be above 0": "plan --rate 0 --batch 1 --batch-time 1ms",
+		"--redundancy must be 1 or more": "plan --rate 5 --batch 1 --batch-time 1ms --redundancy 0", "has to be above 0": "plan --rate 0 --batch 1 --batch-time 1ms",
 	} {
 		if r := command(t, "", fields(line)...); r.code != exitUsage || !strings.Contains(r.stderr, text) {
 			t.Errorf("%s: %+v", line, r)

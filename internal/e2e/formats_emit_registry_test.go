@@ -101,8 +101,8 @@ func TestSchemasOfARegistryAreOneText(t *testing.T) {
 		t.Fatal(err)
 	}
 	for file, want := range map[string]string{
-		"alert.proto": "imports money.proto, and with schema_registry a schema is one file: write what it imports into it",
-		"alert.pb":    "is no text of a schema, which a registry has: name the .proto file",
+		"alert.proto": "imports money.proto, and with schema_registry a schema is one file: copy the imported messages into it",
+		"alert.pb":    "is not the text of a schema, and a registry needs the text: name the .proto file",
 	} {
 		p := framedAlerts(t, server)
 		f := &alerts(&p).Format

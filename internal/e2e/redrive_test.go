@@ -103,7 +103,7 @@ func readRides(t *testing.T, log stream.Log) map[string]ride {
 			}
 			id := header.Get(&r, header.ID)
 			if _, twice := found[id]; twice {
-				t.Fatalf("output %s is there twice", id)
+				t.Fatalf("output %s occurs twice", id)
 			}
 			done[one.Card] = append(done[one.Card], one.Done)
 			one.Done = 0 // the order after the step that fails is another

@@ -28,13 +28,13 @@ func TestHeadroomIsBudgetLessTheSumOfStages(t *testing.T) {
 
 func TestPhasesThatMeanNothingAreRefused(t *testing.T) {
 	for phases, part := range map[string]string{
-		"":                    "is no phase",
-		"modle=1ms":           `"modle" is no phase: there are queue, feature, model, emit, commit`,
+		"":                    "is not a phase",
+		"modle=1ms":           `"modle" is not a phase: there are queue, feature, model, emit, commit`,
 		"model":               `takes ""`,
 		"model=22":            `takes "22"`,
 		"model=-1ms":          `takes "-1ms"`,
 		"model=1ms,model=2ms": "twice",
-		"model=1ms,":          "is no phase",
+		"model=1ms,":          "is not a phase",
 	} {
 		if _, err := ParsePhases(phases); err == nil || !strings.Contains(err.Error(), part) {
 			t.Errorf("%q: %v, want %s", phases, err, part)

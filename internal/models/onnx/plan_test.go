@@ -188,7 +188,7 @@ func TestRowsThatCannotBeScoredAreNamed(t *testing.T) {
 func TestStateThatIsNoneIsRefused(t *testing.T) {
 	m := &Model{plan: planOf(t, voice, voiceOptions)}
 	for _, state := range [][]byte{{}, make([]byte, 31), floats(1, 2, 3, 4, 5, 6, 7, float32(math.NaN()))} {
-		if err := m.Check(nil, [][]byte{floats(1), state}); err == nil || !strings.Contains(err.Error(), "is none of 8") {
+		if err := m.Check(nil, [][]byte{floats(1), state}); err == nil || !strings.Contains(err.Error(), "does not have 8") {
 			t.Errorf("%d bytes: %v", len(state), err)
 		}
 	}
@@ -278,7 +278,7 @@ func TestGraphsThatRowsCannotFeedAreRefusedByName(t *testing.T) {
 		{with("FP32", -1, 1<<40), []Tensor{y}, Options{}, "elements are possible"},
 		{with("FP32", -1, 1<<19), []Tensor{y}, Options{}, "beyond the limit"},
 		{[]Tensor{x}, []Tensor{y}, Options{Inputs: []Input{{Name: "z"}}}, `it has ["x"]`},
-		{[]Tensor{x}, []Tensor{y}, Options{Inputs: []Input{}}, "is no input and no state"},
+		{[]Tensor{x}, []Tensor{y}, Options{Inputs: []Input{}}, "is not an input and no state"},
 		{[]Tensor{x}, []Tensor{y}, Options{Inputs: []Input{{Name: "x", Carry: 2}}}, "cannot carry 2"},
 		{[]Tensor{x}, []Tensor{y}, Options{Inputs: []Input{{Name: "x", Kind: Constant, Constant: []float64{1, 2, 3}}}}, "3 elements for the shape"},
 		{[]Tensor{x}, []Tensor{{Name: "y", Datatype: "BYTES"}}, Options{}, "no output of numbers"},

@@ -422,7 +422,7 @@ func TestStoredEventsAreFolded(t *testing.T) {
 		}
 	}
 	g.Folded = false
-	if _, err := Open(w.plan, w.counts[:], partition, w.state, &due.Queue{}); err == nil || !strings.Contains(err.Error(), "run it as it was until they ended") {
+	if _, err := Open(w.plan, w.counts[:], partition, w.state, &due.Queue{}); err == nil || !strings.Contains(err.Error(), "run the earlier file until they have ended") {
 		t.Error(err)
 	}
 	g.Folded = true

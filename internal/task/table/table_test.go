@@ -190,7 +190,7 @@ func TestRowsOutliveTheRecordsTheyCameFrom(t *testing.T) {
 	b.join()
 	b.must(b.bring())
 	b.want(b.rows(0, k, other), "3", "1")
-	if !strings.Contains(b.logged.String(), "rows of a table were removed before they were read") {
+	if !strings.Contains(b.logged.String(), "rows of a table were deleted before the pipeline read them") {
 		t.Errorf("logged: %s", b.logged.String())
 	}
 }
