@@ -163,7 +163,7 @@ func TestMetadataIsCompared(t *testing.T) {
 				o.Inputs = []model.Input{twoNumbers[0], {Name: "b", Type: model.Number, Shape: []int{3}}}
 			},
 			`output "score" is not one`: func(o *Options) { o.Outputs = []model.Output{{Name: "score", Size: 1}} },
-			`has 2 scores a row`:     func(o *Options) { o.Outputs = []model.Output{{Name: "sum", Size: 2}} },
+			`has 2 scores a row`:        func(o *Options) { o.Outputs = []model.Output{{Name: "sum", Size: 2}} },
 		} {
 			wrong := form.at(host, "described")
 			change(&wrong)
