@@ -84,7 +84,7 @@ func TestCloudEventsAreTaken(t *testing.T) {
 			{"data that is not JSON", "{", binary("x9", "Content-Type", "application/json"), 400, nil, "no JSON"},
 			{"bad base64", one("x10", `,"data_base64":"?"`), []string{"Content-Type", structured}, 400, nil, "data_base64"},
 			{"bad content type", one("x11", `,"data_base64":"","datacontenttype":";"`), []string{"Content-Type", structured}, 400, nil, "datacontenttype"},
-			{"a batch that is none", "{}", []string{"Content-Type", batched}, 400, nil, "no JSON array: found object"},
+			{"a batch that is none", "{}", []string{"Content-Type", batched}, 400, nil, "not a JSON array: found object"},
 			{"another format", "<x/>", []string{"Content-Type", "application/cloudevents+xml"}, 415, nil, ""},
 			{"too large", one("x12", `,"data":"`+strings.Repeat("x", 1000)+`"`), []string{"Content-Type", structured}, 413, nil, ""},
 			{"too large, in a batch", "[" + one("x13", `,"data":"`+strings.Repeat("x", 1000)+`"`) + "]", []string{"Content-Type", batched}, 413, nil, ""},

@@ -274,7 +274,7 @@ func TestGraphsThatRowsCannotFeedAreRefusedByName(t *testing.T) {
 		{with("FP32", -1, 3), []Tensor{y}, Options{Inputs: []Input{{Name: "x", Shape: []int{4}}}}, "not that of the graph"},
 		{with("FP16", -1, 3), []Tensor{y}, Options{}, "cannot be FP16"},
 		{with("BYTES", -1, 3), []Tensor{y}, Options{}, "a text is one element"},
-		{with("", -1, 3), []Tensor{y}, Options{}, "no tensor"},
+		{with("", -1, 3), []Tensor{y}, Options{}, "not a tensor"},
 		{with("FP32", -1, 1<<40), []Tensor{y}, Options{}, "elements are possible"},
 		{with("FP32", -1, 1<<19), []Tensor{y}, Options{}, "beyond the limit"},
 		{[]Tensor{x}, []Tensor{y}, Options{Inputs: []Input{{Name: "z"}}}, `it has ["x"]`},

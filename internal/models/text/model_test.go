@@ -214,7 +214,7 @@ var wrongFiles = [][3]string{
 	{`"width":2`, `"width":99999999999`, "3 values have 3 columns"},
 	{`[[1,2,3,4,5,6]]`, `[[1,2,3,4,5]]`, "5 coefficients of decision 0 for 6 columns"},
 	{`[[1,2,3,4,5,6]]`, `["AAAAAAAA8H8="]`, "value 0 is +Inf"},
-	{`[[1,2,3,4,5,6]]`, `["AAA="]`, "no whole number of values"},
+	{`[[1,2,3,4,5,6]]`, `["AAA="]`, "not a whole number of values"},
 	{`"intercept":[0.5]`, `"intercept":[]`, "0 intercepts of 1 decisions"},
 	{`"link":"sigmoid"`, `"link":"probit"`, `link "probit"`},
 	{`"outputs":["yes"]`, `"outputs":["yes","no"]`, "1 decisions for 2 outputs"},

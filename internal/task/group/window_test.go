@@ -258,7 +258,7 @@ func TestDamagedWindowsAreRefused(t *testing.T) {
 		w.state[key] = whole
 	}
 	w.plan.Groups[0].Name = "others"
-	if _, err := Open(w.plan, w.counts[:], partition, w.state, &due.Queue{}); err == nil || !strings.Contains(err.Error(), "no longer has") {
+	if _, err := Open(w.plan, w.counts[:], partition, w.state, &due.Queue{}); err == nil || !strings.Contains(err.Error(), "has no such step") {
 		t.Error(err)
 	}
 }
