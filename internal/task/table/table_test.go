@@ -202,7 +202,7 @@ func TestTableThatLostRecordsIsRefused(t *testing.T) {
 	b.must(b.commit().Wait(t.Context()))
 	b.join()
 	b.state.next[place{0, 0}] = 7 // as if it had had more
-	if err := b.bring(); err == nil || !strings.Contains(err.Error(), "it ends at 2, and beside in/0 it was read to 7") {
+	if err := b.bring(); err == nil || !strings.Contains(err.Error(), "it ends at 2, but beside in/0 it was read to 7") {
 		t.Error(err)
 	}
 }
