@@ -152,7 +152,7 @@ func TestDatasetSaysWhatIsWrong(t *testing.T) {
 		{"p.yaml e.ndjson --out rows.csv --columns k,k", exitFailure, "named twice"},
 		{"p.yaml long.ndjson --out rows.csv", exitFailure, "longer than 1 MiB"},
 		{"p.yaml e.ndjson --out no/rows.csv", exitFailure, "--out"},
-		{"p.yaml --from-data no --out rows.csv", exitFailure, "no data directory"},
+		{"p.yaml --from-data no --out rows.csv", exitFailure, "not a data directory"},
 		{"none.yaml e.ndjson --out rows.csv", exitInvalid, "name a pipeline file"},
 	} {
 		if r := command(t, "", append([]string{"dataset"}, strings.Fields(test.args)...)...); r.code != test.code || !strings.Contains(r.stderr, test.want) {

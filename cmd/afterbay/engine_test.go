@@ -68,7 +68,7 @@ func TestEngineURLs(t *testing.T) {
 		{"kafka://a", `broker "a" is not HOST:PORT`},
 		{"kafka://a:1,", `broker "" is not HOST:PORT`},
 		{"kafka://a:0", "is not HOST:PORT"},
-		{"kafka://u:secret@a:1", "no place for a user and a password"},
+		{"kafka://u:secret@a:1", "the URL has a user or a password"},
 		{"kafka://a:1?password=x", "setting password: unknown setting: there are ca, cert,"},
 		{"kafka://a:1?token=x", "setting token: unknown setting"},
 		{"kafka://a:1?rack=a&rack=b", "setting rack: "},
@@ -212,8 +212,8 @@ func TestEngineThatIsNotRight(t *testing.T) {
 		{"topics --engine kafka://127.0.0.1:1", exitEngine, "reach 127.0.0.1:1: "},
 		{"topics --engine kafka://127.0.0.1:1", exitEngine, "check that a broker listens there"},
 		{"run counts.yaml --listen none --engine kafka://127.0.0.1:1", exitEngine, "check that a broker listens there"},
-		{"topics --engine " + guarded + "?sasl=plain&user=u", exitEngine, "that TLS and SASL are what it asks for"},
-		{"run counts.yaml --listen none --data held --engine " + engine, exitLocked, "give this one a folder of its own with --data"},
+		{"topics --engine " + guarded + "?sasl=plain&user=u", exitEngine, "that TLS and SASL match its listener"},
+		{"run counts.yaml --listen none --data held --engine " + engine, exitLocked, "give this process another folder with --data"},
 		{"tail nothing --engine " + engine, exitFailure, "unknown topic"},
 	} {
 		held.wait(t, "log kafka://")
@@ -275,7 +275,7 @@ func TestSecureBrokersCheckWhoAsks(t *testing.T) {
 		{"topics --engine " + tls + "&user=admin&sasl=plain", exitEngine, "check that mechanism, user and password or token match those of the brokers"},
 		{"topics --engine " + tls, exitEngine, "SASL"},
 		{"topics --engine kafka+tls://" + cluster.Brokers[0].TLS, exitEngine, "certificate"},
-		{"topics --engine kafka://" + cluster.Brokers[0].TLS, exitEngine, "that TLS and SASL are what it asks for"},
+		{"topics --engine kafka://" + cluster.Brokers[0].TLS, exitEngine, "that TLS and SASL match its listener"},
 		{"run secured.yaml --listen none --until-idle --engine " + tls + "&user=worker&sasl=plain&password_file=worker", exitFailure, "allow the principal to"},
 		{"run secured.yaml --listen none --until-idle --engine " + tls + "&user=admin&sasl=plain&password_file=password", exitOK, "pipeline secured: 0 events"},
 		{"run secured.yaml --listen none --until-idle --data other --engine " + tls + "&user=worker&sasl=plain&password_file=worker", exitFailure, "allow the principal to"},

@@ -65,7 +65,7 @@ func TestStoppedPipelineIsDerivedAgainAndSwitched(t *testing.T) {
 	write(t, "limits.yaml", limitPipeline(100))
 	must(t, orders(0, 100), "produce", "orders", "--partitions", "2", "--key", "customer")
 	must(t, "", "run", "limits.yaml", "--listen", "none", "--until-idle")
-	if r := command(t, "", "reprocess", "limits.yaml"); r.code == exitOK || !strings.Contains(r.stderr, "nothing to reprocess") {
+	if r := command(t, "", "reprocess", "limits.yaml"); r.code == exitOK || !strings.Contains(r.stderr, "nothing needs reprocessing") {
 		t.Errorf("of an unchanged file: %+v", r)
 	}
 	write(t, "new.yaml", limitPipeline(500))
@@ -136,7 +136,7 @@ func TestRunningPipelineIsDerivedAgainAndSwitched(t *testing.T) {
 	follow, endFollow = background(t, "tail", "decided", "--follow", "--headers")
 	follow.wait(t, " 2\"")
 	endFollow()
-	if r := command(t, "", "reprocess", "new.yaml"); r.code == exitOK || !strings.Contains(r.stderr, "nothing to reprocess") {
+	if r := command(t, "", "reprocess", "new.yaml"); r.code == exitOK || !strings.Contains(r.stderr, "nothing needs reprocessing") {
 		t.Errorf("the new file again: %+v", r)
 	}
 	if code := end(); code != exitOK {
@@ -350,7 +350,7 @@ func TestDerivedFromAState(t *testing.T) {
 	mustHave(t, must(t, "", "reprocess", "new.yaml", "--from-state", "2", "--dry-run"), "0 events of limits would be")
 	out, end := background(t, "run", "limits.yaml", "--listen", "127.0.0.1:0")
 	out.wait(t, "afterbay tail decided --follow")
-	if r := command(t, "", "reprocess", "limits.yaml", "--from-state", "live"); r.code == exitOK || !strings.Contains(r.stderr, "stop the process") {
+	if r := command(t, "", "reprocess", "limits.yaml", "--from-state", "live"); r.code == exitOK || !strings.Contains(r.stderr, "Stop the process") {
 		t.Errorf("of a pipeline that runs: %+v", r)
 	}
 	follow, endFollow := background(t, "tail", "decided", "--follow")

@@ -91,7 +91,7 @@ func TestSinksOfRowsThatCannotBeAreRefused(t *testing.T) {
 		{"exactly_once: true", "columns: {body: text, customer: text}", `"body" and "customer" go to one column, text`},
 		{"prefix: 'artifact:', key: id", "key: embed", `sinks[1].redis.key: "embed" is of type number[3]`},
 		{"cache, redis", "cache, window: 1h, redis", "sinks[1].window: it has no effect for this kind of sink"},
-		{"from: artifacts", "from: support.dlq", "of no types that are known"},
+		{"from: artifacts", "from: support.dlq", "are unknown: only records of an emit"},
 		{"'${DATABASE_URL}'", "postgres://me:secret@host/x", "a password has no place in the file"},
 	} {
 		write(t, "support.yaml", strings.Replace(artifactsPipeline, c[0], c[1], 1))

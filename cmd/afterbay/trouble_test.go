@@ -343,7 +343,7 @@ func (p *trouble) identityIsUsedTwice() {
 	follow.wait(p.T, `"n":3,`)
 	p.ok(os.CopyFS("two", os.DirFS("one")))
 	newer, endNewer := background(p.T, "run", "p.yaml", "--listen", "127.0.0.1:0", "--data", "two")
-	older.wait(p.T, "give each process a folder of its own")
+	older.wait(p.T, "give each process its own folder")
 	if code := endOlder(); code != exitFailure || !strings.Contains(older.String(), "another process has the same identity") {
 		p.Errorf("exit %d: %s", code, older)
 	}

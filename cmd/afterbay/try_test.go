@@ -92,7 +92,7 @@ pipeline tiers: 6 events, 1 late, 1 dropped
 	if out := must(t, "k,t,amount\na,1700000000,3\n", "try", "p.yaml", "--format", "csv"); !strings.Contains(out, `"spend_sum_1h":3,`) {
 		t.Error(out)
 	}
-	if r := command(t, "", "topics"); r.code != exitFailure || !strings.Contains(r.stderr, "no data directory") {
+	if r := command(t, "", "topics"); r.code != exitFailure || !strings.Contains(r.stderr, "not a data directory") {
 		t.Errorf("something was kept: %+v", r)
 	}
 }

@@ -61,7 +61,7 @@ func TestContentIsForModelsAlone(t *testing.T) {
 	for want, step := range map[string]lang.Step{
 		"shot.bytes is content, and only models can read it":   &steps.Let{List: []lang.Binding{{Name: "x", Expr: "len(shot.bytes)"}}},
 		`"shot.bytes" is content, and only models can read it`: &steps.Emit{Topic: "more", Names: []string{"shot.*"}},
-		"is content, which only models":                        &steps.Emit{Topic: "more", Value: []steps.Member{{Name: "x", Expr: "shot.bytes"}}},
+		"is content, and only models":                          &steps.Emit{Topic: "more", Value: []steps.Member{{Name: "x", Expr: "shot.bytes"}}},
 		`"shot.bytes" is of type content: a key is`:            &steps.Emit{Topic: "more", Key: "shot.bytes", Names: []string{"k"}},
 		`the model takes a number here`:                        score("seer", "shot.bytes", "shot.bytes"),
 		"keeps state of each key":                              score("keeper", "shot.bytes", "n"),

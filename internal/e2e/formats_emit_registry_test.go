@@ -187,7 +187,7 @@ func TestSchemasOfOutputsAreRegisteredOnlyIfThatIsSaid(t *testing.T) {
 	}
 	for want, change := range map[string]func(f *lang.OutputFormat, p *lang.Pipeline){
 		"schema_registry needs a schema":       func(f *lang.OutputFormat, _ *lang.Pipeline) { f.Avro = "" },
-		"json_schema is the schema that":       func(f *lang.OutputFormat, _ *lang.Pipeline) { *f = lang.OutputFormat{JSONSchema: f.Avro} },
+		"json_schema needs a registry":         func(f *lang.OutputFormat, _ *lang.Pipeline) { *f = lang.OutputFormat{JSONSchema: f.Avro} },
 		"records have one format":              func(f *lang.OutputFormat, _ *lang.Pipeline) { f.JSONSchema = f.Avro },
 		"write schema_registry: true beside":   func(f *lang.OutputFormat, _ *lang.Pipeline) { f.Registry, f.Register = false, true },
 		"Write schema_registry: https://HOST:": func(_ *lang.OutputFormat, p *lang.Pipeline) { p.Registry.URL = "" },

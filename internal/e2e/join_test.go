@@ -339,7 +339,7 @@ func TestWrongJoinsAreNamed(t *testing.T) {
 	}
 	p := adsScored(t, volumeModel{remote: true}, &lang.Calling{})
 	p.Steps[0].(*steps.Join).Match = "each"
-	if _, err := builtin.New(p, pipeline.Options{}); err == nil || !strings.Contains(err.Error(), "it may queue events, below a join with match: each") {
+	if _, err := builtin.New(p, pipeline.Options{}); err == nil || !strings.Contains(err.Error(), "it may queue events, and it is below a join with match: each") {
 		t.Error(err)
 	}
 	p.Steps[0].(*steps.Join).Match = ""

@@ -48,9 +48,9 @@ func TestWrongLookupsOfNearDocumentsAreRefused(t *testing.T) {
 		"where.part: the expression is of":          func(l *steps.Lookup) { l.Where[1].Expr = "n / 2.0" },
 		`unknown name customer`:                     func(l *steps.Lookup) { l.Where[1].Expr = "customer" },
 		"is a number, not string":                   func(l *steps.Lookup) { l.Fields[1] = lang.Field{Name: "distance", Type: "string"} },
-		"lookup.where: it is of documents":          func(l *steps.Lookup) { l.Vector, l.Key = "", "k" },
+		"lookup.where: it applies to documents":     func(l *steps.Lookup) { l.Vector, l.Key = "", "k" },
 		"lookup.postgres.query: missing":            func(l *steps.Lookup) { l.Vector, l.Key, l.Kind, l.Config = "", "k", "postgres", &postgres.Config{} },
-		"lookup.postgres.table: it is of documents": func(l *steps.Lookup) {
+		"lookup.postgres.table: it applies to documents": func(l *steps.Lookup) {
 			l.Vector, l.Key, l.Kind, l.Config = "", "k", "postgres", &postgres.Config{Table: "documents"}
 		},
 	} {

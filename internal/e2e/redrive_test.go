@@ -305,7 +305,7 @@ func TestRedriveRefusesAStepThatWasNotThere(t *testing.T) {
 	p.Code.Functions = map[string]udf.Function{"nth": counter("nth")}
 	runOn(t, log, p)
 	open := openLetters(t, log.(deadletter.Log), "payments")
-	if len(open) != 1 || open[0].Stage != "redrive" || !strings.Contains(open[0].Reason, "step `call nth` is above the one that failed") || open[0].Resume != "from let share" {
+	if len(open) != 1 || open[0].Stage != "redrive" || !strings.Contains(open[0].Reason, "step `call nth` is new and above the step that failed") || open[0].Resume != "from let share" {
 		t.Fatalf("%+v", open)
 	}
 	redriveAll(t, log, "payments")

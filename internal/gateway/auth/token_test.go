@@ -179,7 +179,7 @@ func TestIssuedTokenSaysWhoTheClientIs(t *testing.T) {
 		"the tenant is missing":       func() (string, error) { return k.Issue("k1", Identity{Client: "c"}, time.Minute) },
 		`for the tenant "acme"`:       func() (string, error) { return k.Issue("k2", Identity{Tenant: "t", Client: "c"}, time.Minute) },
 		`the tenant "a\nb" is no`:     func() (string, error) { return k.Issue("k1", Identity{Tenant: "a\nb", Client: "c"}, time.Minute) },
-		"the scope is no words": func() (string, error) {
+		"the scope is not a list of words": func() (string, error) {
 			return k.Issue("k1", Identity{Tenant: "t", Client: "c", Scope: "\u00e9"}, time.Minute)
 		},
 		"a token cannot last 2h0m":  func() (string, error) { return k.Issue("k1", Identity{Tenant: "t", Client: "c"}, 2*time.Hour) },

@@ -344,7 +344,7 @@ func TestOptionsSayWhatIsWrong(t *testing.T) {
 		"Input is empty":   {Name: name, Sources: sources},
 		"Sources are":      {Name: name, Input: "events"},
 		"Partitions is -1": {Name: name, Input: "events", Sources: sources, Partitions: -1},
-		"there before":     {Name: name, Input: "decisions", Sources: sources},
+		"occurs twice":     {Name: name, Input: "decisions", Sources: sources},
 		"of kind 9":        {Name: name, Input: "events", Sources: []sequence.Source{{Topic: "a", Kind: 9}}},
 		"Window is 1ns":    {Name: name, Input: "events", Sources: sources, Limits: sequence.Limits{Window: 1}},
 		"HeldFor is 25h":   {Name: name, Input: "events", Sources: sources, Limits: sequence.Limits{HeldFor: 25 * time.Hour}},
@@ -361,7 +361,7 @@ func TestOtherNumberOfPartitionsIsRefused(t *testing.T) {
 	l := memory.New(memory.Options{})
 	b := newBench(t, l, sequence.Limits{})
 	b.options.Partitions = 3
-	if err := b.sequencer(l).Run(t.Context()); err == nil || !strings.Contains(err.Error(), "with 3 partitions for ever") {
+	if err := b.sequencer(l).Run(t.Context()); err == nil || !strings.Contains(err.Error(), "with 3 partitions, which cannot change") {
 		t.Errorf("%v", err)
 	}
 	b.options.Partitions, b.options.Sources = 2, []sequence.Source{{Topic: "nowhere"}}

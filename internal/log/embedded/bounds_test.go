@@ -22,7 +22,7 @@ func TestOptionsOutOfBoundsAreRefusedWithAReason(t *testing.T) {
 		"QueueBytes is 1024, less than 16777216: the largest append waits in it":                       {QueueBytes: 1 << 10},
 		"CheckpointBytes is 2199023255552, more than 1099511627776: a crash repeats this much work":    {CheckpointBytes: 2 << 40},
 		"CheckpointInterval is 7200000000000, more than 3600000000000: a crash repeats this much work": {CheckpointInterval: 2 * time.Hour},
-		"RetainBytes is 1024, less than 67108864: files go whole":                                      {RetainBytes: 1 << 10},
+		"RetainBytes is 1024, less than 67108864: whole files are deleted":                             {RetainBytes: 1 << 10},
 		"MaxFrameBytes is 67108865, more than 67108864: a frame lies in one segment":                   {MaxFrameBytes: 64<<20 + 1},
 		"MaxRecordBytes is 67108864, more than 16777216: a record lies in one frame":                   {MaxRecordBytes: 64 << 20},
 		"StateMemoryBytes is 1, less than 65536: the changes of a step must fit":                       {StateMemoryBytes: 1},

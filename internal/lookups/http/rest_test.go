@@ -213,7 +213,7 @@ func TestCheckSaysHowAServiceDoesNotAnswerWithRows(t *testing.T) {
 		{url + "/none/0", "404 Not Found", `a POST of {"keys": [...]}`},
 		{url + "/moved/{key}", "302 Found", "redirects are not followed"},
 		{url + "/locked/{key}", "401 Unauthorized", "correct the token"},
-		{url + "/busy/{key}", "503 Service Unavailable", "cannot answer"},
+		{url + "/busy/{key}", "503 Service Unavailable", "answers with an error"},
 		{gone + "/{key}", "connection refused", "start the service there"},
 	} {
 		said, hint := checkOf(t, Options{URL: c.url})

@@ -247,8 +247,8 @@ func TestMetadataThatDiffersIsRefusedByName(t *testing.T) {
 		{[]Tensor{number("amount", "FP32", -1), number("hour", "FP16", -1)}, `wants FP16`},
 		{[]Tensor{number("amount", "FP32", -1), number("hour", "FP32", -1, 3)}, `wants shape [-1 3]`},
 		{[]Tensor{number("input-0", "FP32", -1, 3)}, `a row has 2 values, but the server wants shape [-1 3]`},
-		{[]Tensor{number("input-0", "FP32", 1, 2)}, `first length is not -1`},
-		{[]Tensor{number("input-0", "FP32")}, `first length is not -1`},
+		{[]Tensor{number("input-0", "FP32", 1, 2)}, `first dimension is not -1`},
+		{[]Tensor{number("input-0", "FP32")}, `first dimension is not -1`},
 		{[]Tensor{number("input-0", "FP32", -1, -1, -1)}, `leaves open`},
 		{[]Tensor{number("input-0", "FP32", -1, 0)}, `leaves open`},
 	}

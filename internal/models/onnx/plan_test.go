@@ -286,7 +286,7 @@ func TestGraphsThatRowsCannotFeedAreRefusedByName(t *testing.T) {
 		{[]Tensor{x}, []Tensor{y}, Options{Outputs: []Output{{Name: "y", Size: 3}}}, "1 scores, not 3"},
 		{[]Tensor{x}, []Tensor{y}, Options{Outputs: []Output{{Name: "y"}, {Name: "y"}}}, "there twice"},
 		{[]Tensor{x}, []Tensor{y}, Options{Outputs: []Output{{Name: "y", As: "state"}}}, "there twice"},
-		{[]Tensor{x}, []Tensor{y}, Options{Outputs: []Output{{Name: "y", Pool: "mean"}}}, "what is pooled"},
+		{[]Tensor{x}, []Tensor{y}, Options{Outputs: []Output{{Name: "y", Pool: "mean"}}}, "pool needs the dimensions"},
 		{[]Tensor{x}, []Tensor{y}, Options{States: []State{{Input: "x", Output: "z"}}}, `output "z"`},
 		{with("FP32", -1, -1), []Tensor{y}, Options{States: []State{{Input: "x", Output: "y"}}}, "no fixed size"},
 		{with("INT64", -1, 2), []Tensor{y}, Options{States: []State{{Input: "x", Output: "y"}}}, "only FP32"},

@@ -120,7 +120,7 @@ func TestTopicsThatCannotBeDerivedIntoAreRefused(t *testing.T) {
 		refused(want, reprocess.Job{Into: strings.Split(into, ",")})
 	}
 	refused("into and switch", reprocess.Job{Into: []string{"history"}, Switch: true})
-	refused("leave out follow", reprocess.Job{Into: []string{"rows"}, Follow: true})
+	refused("follow cannot be used with a sink", reprocess.Job{Into: []string{"rows"}, Follow: true})
 	if h, err := generation.Read(t.Context(), log, "payments"); err != nil || len(h.Begun) != 0 {
 		t.Fatalf("what was refused began %+v: %v", h.Begun, err)
 	}

@@ -42,7 +42,7 @@ func TestChecksNameTheFieldThatIsWrong(t *testing.T) {
 		{text: "files: {url: 'file:///x', columns: {a: int}}"},
 		{text: "files: {url: 'file://x', s3: {region: eu}}", want: []string{"url: the URL is not valid", "s3: it has no effect for a folder", ": the emits to rows write odd with several types"}},
 		{text: "files: {url: 's3://b/x?y'}", want: []string{"url: the URL has a user, or more than a path", ": the emits to rows write odd"}},
-		{text: "files: {url: 'file:///x', format: ndjson, columns: {a: int}}", want: []string{"columns: ndjson has whatever"}},
+		{text: "files: {url: 'file:///x', format: ndjson, columns: {a: int}}", want: []string{"columns: ndjson stores all members"}},
 		{text: "files: {url: 'file:///x', columns: {a: integer, afterbay_x: int}}", want: []string{"columns.a: ", ": the column afterbay_x: names that begin with afterbay_"}},
 		{text: "files: {url: 'file:///x'}", change: func(t *sink.Topic) { t.Columns = nil }, want: []string{"columns: missing: no emit writes rows"}},
 		{text: "files: {url: 'file:///x'}", change: func(t *sink.Topic) { t.Columns, t.Partial = nil, true }},
