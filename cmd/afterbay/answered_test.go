@@ -51,13 +51,13 @@ func TestLintComparesGatewaysWithPipelines(t *testing.T) {
 		want   []string // findings, or what is printed where there are none
 	}{
 		"right":          {nil, "", []string{talk, gateway + ", and each of them ends in a result"}},
-		"ends unread":    {[]string{", talk.ended", ""}, "", []string{`gateway.yaml:3:25: pipeline.outputs: no output of the gateway reads topic "talk.ended": events of clients that pipeline "talk" ends there would only expire: add it: outputs: [shown, talk.ended]`}},
-		"letters unread": {[]string{", dead_letters: [talk.dlq]", ""}, "", []string{`gateway.yaml:3:1: pipeline.dead_letters: no output of the gateway reads topic "talk.dlq"`}},
+		"ends unread":    {[]string{", talk.ended", ""}, "", []string{`gateway.yaml:3:25: pipeline.outputs: the gateway does not read topic "talk.ended": events of clients that pipeline "talk" ends there would only expire: add it: outputs: [shown, talk.ended]`}},
+		"letters unread": {[]string{", dead_letters: [talk.dlq]", ""}, "", []string{`gateway.yaml:3:1: pipeline.dead_letters: the gateway does not read topic "talk.dlq"`}},
 		"letters as results": {[]string{"[shown, talk.ended], dead_letters: [talk.dlq]", "[shown, talk.ended, talk.dlq]"}, "", []string{
 			`gateway.yaml:3:25: pipeline.outputs: topic "talk.dlq" of pipeline "talk" is not a topic of outputs: name it in dead_letters instead`,
 		}},
 		"to expire": {[]string{", talk.ended], dead_letters: [talk.dlq]", "], unreplied: expire"}, "", []string{
-			gateway + "\n", `gateway chat: warning: no output of the gateway reads topic "talk.ended"`, `gateway chat: warning: no output of the gateway reads topic "talk.dlq"`,
+			gateway + "\n", `gateway chat: warning: the gateway does not read topic "talk.ended"`, `gateway chat: warning: the gateway does not read topic "talk.dlq"`,
 		}},
 		"no answers": {[]string{"replies: [shown]\n", "", ", talk.ended", ""}, "", []string{
 			`talk.yaml:6:7: steps[1].route.quiet: events are dropped: events of clients would only expire: let the pipeline end them in talk.ended, which the gateway reads as one of its outputs. Name the topics that reply to clients: replies: [shown]`,
@@ -76,12 +76,12 @@ func TestLintComparesGatewaysWithPipelines(t *testing.T) {
 			"go to said, keyed by room, of pipeline talk, judge, and each of them ends in a result",
 		}},
 		"half a chain": {[]string{"outputs: [shown,", "outputs: [judged,"}, "judge.yaml", []string{
-			`pipeline.outputs: no output of the gateway reads topic "judge.ended"`, `pipeline.dead_letters: no output of the gateway reads topic "judge.dlq"`, `pipeline.late: no output of the gateway reads topic "late"`,
+			`pipeline.outputs: the gateway does not read topic "judge.ended"`, `pipeline.dead_letters: the gateway does not read topic "judge.dlq"`, `pipeline.late: the gateway does not read topic "late"`,
 		}},
 		"of another format": {[]string{"replies: [shown]\n", "", "value: [room, text, said.count_1h]}", "value: [room, text], format: {avro: shown.avsc}}", ", talk.ended], dead_letters: [talk.dlq]", "], unreplied: expire"}, "", []string{
 			`gateway.yaml:3:35: pipeline.outputs[0]: pipeline "talk" writes topic "shown" with a format, and clients get JSON: let the pipeline write the replies to a separate topic without a format`,
 		}},
-		"of a shape that hides nothing": {[]string{"listen:", "listn:", ", talk.ended", ""}, "", []string{`gateway.yaml:2:1: listn: unknown word "listn"`, `pipeline.outputs: no output of the gateway reads topic "talk.ended"`}},
+		"of a shape that hides nothing": {[]string{"listen:", "listn:", ", talk.ended", ""}, "", []string{`gateway.yaml:2:1: listn: unknown word "listn"`, `pipeline.outputs: the gateway does not read topic "talk.ended"`}},
 	} {
 		pipelineText, gatewayText := talkPipeline, strings.Replace(gatewayFile, "input: posts, outputs: [decisions], dead_letters: [moderation.dlq]", "input: said, outputs: [shown, talk.ended], dead_letters: [talk.dlq]", 1)
 		replace := strings.NewReplacer(c.change...)
@@ -146,8 +146,8 @@ func TestGatewayOfItsOwnProcessSeesUnreadEnds(t *testing.T) {
 	running.wait(t, "next, in another terminal")
 	file := strings.Replace(gatewayFile, "input: posts, outputs: [decisions], dead_letters: [moderation.dlq]", "input: said, outputs: OUTPUTS", 1)
 	for _, c := range [][2]string{
-		{"[shown], dead_letters: [talk.dlq]", `gateway.yaml:3:25: pipeline.outputs: no output of the gateway reads topic "talk.ended"`},
-		{"[shown, talk.ended]", `gateway.yaml:3:1: pipeline.dead_letters: no output of the gateway reads topic "talk.dlq"`},
+		{"[shown], dead_letters: [talk.dlq]", `gateway.yaml:3:25: pipeline.outputs: the gateway does not read topic "talk.ended"`},
+		{"[shown, talk.ended]", `gateway.yaml:3:1: pipeline.dead_letters: the gateway does not read topic "talk.dlq"`},
 	} {
 		write(t, "gateway.yaml", strings.Replace(file, "OUTPUTS", c[0], 1))
 		if r := command(t, "", "gateway", "gateway.yaml", "--engine", engine, "--admin", "127.0.0.1:0"); r.code != exitInvalid || !strings.Contains(r.stderr, c[1]) {

@@ -187,7 +187,7 @@ func (a *answering) ending(r *pipeline.Runner, end compile.Ending) *spec.Problem
 
 func (a *answering) nobodyReads(writer string, end compile.Ending) *spec.Problem {
 	return &spec.Problem{
-		Path: "pipeline." + end.As, Message: fmt.Sprintf("no output of the gateway reads topic %q: events of clients that pipeline %q ends there would only expire", end.Topic, writer),
+		Path: "pipeline." + end.As, Message: fmt.Sprintf("the gateway does not read topic %q: events of clients that pipeline %q ends there would only expire", end.Topic, writer),
 		Hint: fmt.Sprintf("add it: %s: [%s]; or let them expire: unreplied: expire", end.As, strings.Join(append(a.of(end.As), end.Topic), ", ")),
 	}
 }
