@@ -386,7 +386,7 @@ func TestOptionsAreRefusedWithReasons(t *testing.T) {
 		{func() error {
 			_, err := control.NewBreaker(control.BreakerOptions{Rate: 1.5, Failures: -1})
 			return err
-		}, "a rate of 1.5 is no share"},
+		}, "a rate of 1.5 is out of range"},
 		{func() error {
 			_, err := control.NewBreaker(control.BreakerOptions{Rate: 1.5, Failures: -1})
 			return err

@@ -110,7 +110,7 @@ func TestWrongSpecsAreNamed(t *testing.T) {
 		"max is -1":                {Name: "x", Windows: minute, Aggregates: sum, Max: -1},
 		"entries, 32 MB of one":    {Name: "x", Windows: minute, Aggregates: sum, Max: 1 << 21},
 		"Overflow(3) is unknown":   {Name: "x", Windows: minute, Aggregates: sum, Overflow: 3},
-		"of exact windows":         {Name: "x", Windows: windowsOf(t, "60s/5s"), Aggregates: sum, Max: 64},
+		"for exact windows":        {Name: "x", Windows: windowsOf(t, "60s/5s"), Aggregates: sum, Max: 64},
 		"max and overflow are for": {Name: "x", Elapsed: true, Overflow: OverflowDead},
 	} {
 		_, err := NewSet([]Spec{{Name: "good", Elapsed: true}, spec})
