@@ -66,7 +66,8 @@ func skipChain(t *testing.T, engine []string) {
 				t.Fatal(err)
 			}
 			for i := range all.Pipelines {
-				if o := &all.Pipelines[i]; o.Holder() != nil && o.Holder().For > 1.1 {
+				// A source of payments is skipped after its events were read: those that come later count as forced.
+				if o := &all.Pipelines[i]; o.Holder() != nil && o.Holder().For > 1.1 && (o.Pipeline == "cards" || o.Holder().Frontier != nil && o.Holder().Frontier.Year() == 2026) {
 					source := o.Holder().Source
 					switch r := command(t, "", append([]string{"order", "skip", o.Pipeline, "--source", source}, at...)...); {
 					case r.code == exitOK:
