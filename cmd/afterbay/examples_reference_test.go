@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -102,8 +103,10 @@ func TestReferenceExamplesOfSinksArrive(t *testing.T) {
 func freezes(t *testing.T) (url, written string, arrived func() []string) {
 	requests := make(chan []string, 10)
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		body := make([]byte, r.ContentLength)
-		_, _ = r.Body.Read(body)
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
 		request := []string{r.Method + " " + r.URL.Path}
 		for _, name := range []string{"Idempotency-Key", "X-Team"} {
 			request = append(request, name+": "+r.Header.Get(name))

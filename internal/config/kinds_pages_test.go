@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -80,7 +79,7 @@ func (c comments) doc(name string) string {
 	return said
 }
 
-// of returns the kind that a mapping belongs to, the one with the longest path; nil is none.
+// of returns the kind of a mapping: the one with the longest path, or nil.
 func of(all []kind, path string) (found *kind) {
 	longest := 0
 	for i := range all {
@@ -316,7 +315,7 @@ func TestKindsHaveTheirPagesAlone(t *testing.T) {
 			want[filepath.Join(referenceDir, k.folder, k.name+ext)] = true
 		}
 	}
-	for folder := range maps.Keys(folders) {
+	for folder := range folders {
 		for _, ext := range []string{".md", ".txt"} {
 			files, err := filepath.Glob(filepath.Join(referenceDir, folder, "*"+ext))
 			if err != nil {

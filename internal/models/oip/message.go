@@ -332,7 +332,7 @@ func giveRaw(tensors []Tensor, raws [][]byte) error {
 }
 
 // appendTensor reads a tensor: name, type, shape and contents. It converts contents that are not
-// raw to raw. There may be at most so many tensors; what says in an error what they are.
+// raw to raw. It refuses more than most tensors; the error calls them what.
 func appendTensor(tensors *[]Tensor, what string, most int, data []byte, limits *Limits) error {
 	if err := check(what, len(*tensors), most); err != nil {
 		return err

@@ -162,7 +162,7 @@ func parsed(t *testing.T, of func(string) *dynamicpb.Message, text string) Respo
 	return r
 }
 
-// TestTensorsOfAMessageAreBounded sends tensors of two bytes, each of which takes 100 in memory.
+// TestTensorsOfAMessageAreBounded sends tensors of two bytes. Each takes 100 bytes in memory.
 func TestTensorsOfAMessageAreBounded(t *testing.T) {
 	request := func(b []byte) error { _, err := ParseRequest(b); return err }
 	response := func(b []byte) error { _, err := ParseResponse(b); return err }
