@@ -414,7 +414,7 @@ func (l *link) connected(f *wire.Connected) {
 func (l *link) problem(f *wire.ErrorFrame) {
 	switch {
 	case f.Error == nil:
-		l.fail(errors.New("the gateway's frame: an error that says nothing"))
+		l.fail(errors.New("the gateway's frame: an error without content"))
 	case f.Seq > 0:
 		l.result(&Result{Seq: f.Seq, Cursor: f.Cursor, EventID: f.Error.EventID, Status: wire.StatusError, Error: f.Error})
 	case l.slots == nil:

@@ -168,9 +168,9 @@ func (e *StatusError) Error() string {
 	text := fmt.Sprintf("the gateway refused the connection: %d %s", e.Status, http.StatusText(e.Status))
 	switch e.Status {
 	case http.StatusUnauthorized:
-		text += ": its log says what is wrong with the token"
+		text += ": its log has the error of the token"
 	case http.StatusNotFound:
-		text += ": name the address that it says clients connect to"
+		text += ": use the address that its log gives for clients"
 	}
 	return text
 }

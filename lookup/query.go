@@ -23,7 +23,7 @@ func Query(vector []float64, texts [][]byte) string {
 // ParseQuery splits a key made by Query. It returns the vector as JSON, followed by the texts.
 func ParseQuery(key string) (list []string, err error) {
 	if err := json.Unmarshal([]byte(key), &list); err != nil {
-		return nil, fmt.Errorf("key %.60q is none of a vector: %w", key, err)
+		return nil, fmt.Errorf("key %.60q is not a vector: %w", key, err)
 	}
 	if len(list) == 0 {
 		return nil, fmt.Errorf("key %.60q has no vector", key)

@@ -448,11 +448,11 @@ func (r *reading) outputsOf(i int, topic string, lines []map[int][]string) error
 			from := source(&record)
 			at, ok := r.eventOf(r.seen(i, from))
 			if !ok {
-				return fmt.Errorf("%s of %v is made of %q, which is no event", record.Value, record.Partition, from)
+				return fmt.Errorf("%s of %v is made of %q, which is not an event", record.Value, record.Partition, from)
 			}
 			lane, offset := r.lane(&record), offsetOf(from)
 			if offset < newest[lane] {
-				return fmt.Errorf("%s of %v is made of %s, but stands behind what is made of offset %d", record.Value, record.Partition, from, newest[lane])
+				return fmt.Errorf("%s of %v comes from %s, but follows an output of offset %d", record.Value, record.Partition, from, newest[lane])
 			}
 			newest[lane] = offset
 			r.told[position(&record)] = true
@@ -471,7 +471,7 @@ func (r *reading) allTold() error {
 				for i := range records {
 					at := position(&records[i])
 					if _, event := r.events[at]; !event && !r.told[at] {
-						return fmt.Errorf("%s at %s was written by nobody known", records[i].Value, at)
+						return fmt.Errorf("%s at %s has an unknown writer", records[i].Value, at)
 					}
 				}
 			}

@@ -167,7 +167,7 @@ func (p *parser) words(line int, text string) (all []string) {
 func (p *parser) below(c *command, number int, line string) {
 	if c.word != "pipeline" {
 		if number != c.line+len(c.below)+1 {
-			p.fail(number, "results stand right below their command, without a line between")
+			p.fail(number, "write results directly below their command, without a line between")
 		}
 		c.below = append(c.below, strings.TrimSpace(line))
 		return
@@ -215,7 +215,7 @@ func (p *parser) command(c *command) {
 			p.fail(c.line, "a pipeline is a file's name, or YAML indented below")
 		}
 		if p.events > 0 {
-			p.fail(c.line, "pipelines stand above the first event")
+			p.fail(c.line, "write pipelines above the first event")
 		}
 	case "partitions":
 		n, err := strconv.Atoi(arg)
@@ -245,7 +245,7 @@ func (p *parser) command(c *command) {
 		p.row(c)
 	case "state":
 		if arg == "" {
-			p.fail(c.line, "state takes a key, and a pipeline where there are several")
+			p.fail(c.line, "state takes a key, and a pipeline if there are several")
 		}
 		p.inFlight = false
 	case "crash":

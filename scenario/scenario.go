@@ -113,7 +113,7 @@ func readFile(path string) (text []byte, err error) {
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	if about, err := f.Stat(); err == nil && about.Mode()&(os.ModeDevice|os.ModeDir) != 0 {
-		return nil, fmt.Errorf("%s is no file", path)
+		return nil, fmt.Errorf("%s is not a file", path)
 	}
 	return io.ReadAll(io.LimitReader(f, fileMaxBytes+1))
 }

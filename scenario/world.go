@@ -212,7 +212,7 @@ func looksUp(list []lang.Step, table string) bool {
 
 func (w *world) event(i int, c *command) error {
 	if c.event.partition >= w.partitions {
-		return w.errorAt(c, "there is no partition %d: the line partitions says how many there are", c.event.partition)
+		return w.errorAt(c, "there is no partition %d: the line partitions defines their number", c.event.partition)
 	}
 	var topics []string
 	for _, p := range w.pipelines {

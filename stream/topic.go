@@ -37,7 +37,7 @@ type PartitionsError struct {
 
 // Error says how the numbers differ and how to migrate.
 func (e *PartitionsError) Error() string {
-	return fmt.Sprintf("topic %q has %d partitions, and the state beside it %d: keys would leave their state: use another pipeline name to begin anew (or sink or gateway name, if that reads it); with `repartition: N` at the input its outputs may keep N partitions", e.Topic, e.Partitions, e.State)
+	return fmt.Sprintf("topic %q has %d partitions, and the state beside it %d: keys would leave their state: use another pipeline name to start from the beginning (or sink or gateway name, if that reads it); with `repartition: N` at the input its outputs may keep N partitions", e.Topic, e.Partitions, e.State)
 }
 
 // Sizer is a Log that knows for how many partitions a group has state.

@@ -260,7 +260,7 @@ func (f *fleet) sound() error {
 	c := f.counted()
 	lost, accepted := f.lost()
 	if lost > 0 || c.holes > 0 || c.strange > 0 || c.failed > 0 {
-		return fmt.Errorf("%s: of %d events %d have no result, of which %d were accepted, %d failed; %d holes, %d strange messages: %s",
+		return fmt.Errorf("%s: of %d events %d have no result (%d were accepted), %d failed; %d holes, %d strange messages: %s",
 			f.run, c.published, lost, accepted, c.failed, c.holes, c.strange, strings.TrimSpace(c.odd))
 	}
 	return nil

@@ -45,11 +45,11 @@ func main() {
 func parse() (options, error) {
 	var o options
 	flag.StringVar(&o.address, "broker", "127.0.0.1:9092", "address of the broker; its topics that begin with peers- are deleted")
-	flag.IntVar(&o.brokerPID, "broker-pid", 0, "its process, whose CPU time is counted")
+	flag.IntVar(&o.brokerPID, "broker-pid", 0, "process of the broker, to count its CPU time")
 	flag.StringVar(&o.work, "work", "", "folder to work in, with model.deprecated, an absolute path")
 	flag.IntVar(&o.events, "events", 2_000_000, "events to drain; 0 leaves that out")
 	flag.IntVar(&o.warm, "warm", 200_000, "events before a schedule begins")
-	flag.IntVar(&o.seconds, "seconds", 30, "length of a schedule, of which the first 5 do not count; 0 leaves latency out")
+	flag.IntVar(&o.seconds, "seconds", 30, "length of a schedule in seconds; the first 5 do not count; 0 leaves latency out")
 	flag.IntVar(&o.rounds, "rounds", 1, "rounds; figures are medians")
 	flag.Uint64Var(&o.seed, "seed", 1, "seed of the generator")
 	flag.BoolVar(&o.keep, "keep", false, "keep the folders of the runs")
@@ -87,7 +87,7 @@ func names(all []system) []string {
 func (o options) validate() error {
 	switch {
 	case flag.NArg() > 0:
-		return fmt.Errorf("%q is no flag", flag.Arg(0))
+		return fmt.Errorf("%q is not a flag", flag.Arg(0))
 	case !strings.HasPrefix(o.work, "/"):
 		return errors.New("-work is an absolute path")
 	case o.events < 0 || o.warm < 1 || o.rounds < 1 || slices.ContainsFunc(o.rates, func(rate int) bool { return rate < 1 }):

@@ -7,9 +7,9 @@ import (
 
 // accessFlags set the requests that a server accepts.
 type accessFlags struct {
-	Token     string `help:"Token with the role admin, that requests have to bring. Needed where other machines can reach the address, unless there is a token file." env:"AFTERBAY_TOKEN"`
+	Token     string `help:"Token with the role admin, required of each request. Needed if other machines can reach the address, unless a token file is given." env:"AFTERBAY_TOKEN"`
 	TokenFile string `help:"File of tokens with their roles; read again when it changes." placeholder:"FILE"`
-	Insecure  bool   `help:"Let other machines in without a token."`
+	Insecure  bool   `help:"Allow requests of other machines without a token."`
 	Cert      string `name:"tls-cert" help:"Certificate of TLS, PEM; read again when it changes." placeholder:"FILE"`
 	Key       string `name:"tls-key" help:"Its key, PEM." placeholder:"FILE"`
 }

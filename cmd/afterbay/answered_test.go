@@ -51,37 +51,37 @@ func TestLintComparesGatewaysWithPipelines(t *testing.T) {
 		want   []string // findings, or what is printed where there are none
 	}{
 		"right":          {nil, "", []string{talk, gateway + ", and each of them ends in a result"}},
-		"ends unread":    {[]string{", talk.ended", ""}, "", []string{`gateway.yaml:3:25: pipeline.outputs: nobody reads topic "talk.ended": events of clients that pipeline "talk" ends there would only expire: add it: outputs: [shown, talk.ended]`}},
-		"letters unread": {[]string{", dead_letters: [talk.dlq]", ""}, "", []string{`gateway.yaml:3:1: pipeline.dead_letters: nobody reads topic "talk.dlq"`}},
+		"ends unread":    {[]string{", talk.ended", ""}, "", []string{`gateway.yaml:3:25: pipeline.outputs: the gateway does not read topic "talk.ended": events of clients that pipeline "talk" ends there would only expire: add it: outputs: [shown, talk.ended]`}},
+		"letters unread": {[]string{", dead_letters: [talk.dlq]", ""}, "", []string{`gateway.yaml:3:1: pipeline.dead_letters: the gateway does not read topic "talk.dlq"`}},
 		"letters as results": {[]string{"[shown, talk.ended], dead_letters: [talk.dlq]", "[shown, talk.ended, talk.dlq]"}, "", []string{
-			`gateway.yaml:3:25: pipeline.outputs: topic "talk.dlq" of pipeline "talk" is no topic of outputs: name it in dead_letters instead`,
+			`gateway.yaml:3:25: pipeline.outputs: topic "talk.dlq" of pipeline "talk" is not a topic of outputs: name it in dead_letters instead`,
 		}},
 		"to expire": {[]string{", talk.ended], dead_letters: [talk.dlq]", "], unreplied: expire"}, "", []string{
-			gateway + "\n", `gateway chat: warning: nobody reads topic "talk.ended"`, `gateway chat: warning: nobody reads topic "talk.dlq"`,
+			gateway + "\n", `gateway chat: warning: the gateway does not read topic "talk.ended"`, `gateway chat: warning: the gateway does not read topic "talk.dlq"`,
 		}},
 		"no answers": {[]string{"replies: [shown]\n", "", ", talk.ended", ""}, "", []string{
-			`talk.yaml:6:7: steps[1].route.quiet: events are dropped: those of clients would only expire: have the pipeline end them in talk.ended, which the gateway reads as one of its outputs, by naming the topics that reply to clients: replies: [shown]`,
+			`talk.yaml:6:7: steps[1].route.quiet: events are dropped: events of clients would only expire: let the pipeline end them in talk.ended, which the gateway reads as one of its outputs. Name the topics that reply to clients: replies: [shown]`,
 		}},
 		"no answers, to expire": {[]string{"replies: [shown]\n", "", ", talk.ended]", "], unreplied: expire"}, "", []string{"warning: pipeline talk, steps[1].route.quiet: events are dropped"}},
 		"another topic": {[]string{"replies: [shown]\n", "", "[shown, talk.ended]", "[showed]"}, "", []string{
-			"talk.yaml:3:1: steps: events may come to the end without an output that answers them", "talk.yaml:6:7: steps[1].route.quiet", `gateway.yaml:3:35: pipeline.outputs[0]: no pipeline here writes topic "showed": they write shown, talk.dlq`,
+			"talk.yaml:3:1: steps: events may reach the end of the steps without a reply", "talk.yaml:6:7: steps[1].route.quiet", `gateway.yaml:3:35: pipeline.outputs[0]: no pipeline here writes topic "showed": they write shown, talk.dlq`,
 		}},
 		"another input": {[]string{"input: said,", "input: posts,"}, "", []string{`gateway.yaml:3:19: pipeline.input: no pipeline here reads topic "posts"`}},
 		"copied":        {[]string{"key: room", "key: room, repartition: 2"}, "", []string{"clients' events go to said of pipeline talk, and each"}},
 		"by two keys": {[]string{"[shown, talk.ended], dead_letters: [talk.dlq]", "[shown, talk.ended, read, read.ended], dead_letters: [talk.dlq, read.dlq]"}, "read.yaml", []string{
-			`read.yaml:2:27: input.key: topic "said" is keyed by "room", for a pipeline before this one: events of clients would be dead letters here: have them copied by text: add ` + "`repartition: 4` to the input",
+			`read.yaml:2:27: input.key: topic "said" is keyed by "room" for an earlier pipeline of the chain: events of clients would be dead letters here: repartition them by text: add ` + "`repartition: 4` to the input",
 		}},
 		"written elsewhere": {[]string{", dead_letters", ", partials: [tokens], dead_letters"}, "", []string{talk, `warning: pipeline.partials[0]: no pipeline here writes topic "tokens"`}},
 		"a chain": {[]string{"outputs: [shown, talk.ended], dead_letters: [talk.dlq]", "outputs: [judged, talk.ended, judge.ended], dead_letters: [talk.dlq, judge.dlq], late: [late]"}, "judge.yaml", []string{
 			"go to said, keyed by room, of pipeline talk, judge, and each of them ends in a result",
 		}},
 		"half a chain": {[]string{"outputs: [shown,", "outputs: [judged,"}, "judge.yaml", []string{
-			`pipeline.outputs: nobody reads topic "judge.ended"`, `pipeline.dead_letters: nobody reads topic "judge.dlq"`, `pipeline.late: nobody reads topic "late"`,
+			`pipeline.outputs: the gateway does not read topic "judge.ended"`, `pipeline.dead_letters: the gateway does not read topic "judge.dlq"`, `pipeline.late: the gateway does not read topic "late"`,
 		}},
 		"of another format": {[]string{"replies: [shown]\n", "", "value: [room, text, said.count_1h]}", "value: [room, text], format: {avro: shown.avsc}}", ", talk.ended], dead_letters: [talk.dlq]", "], unreplied: expire"}, "", []string{
-			`gateway.yaml:3:35: pipeline.outputs[0]: pipeline "talk" writes topic "shown" with a format, and clients get JSON: have the pipeline write what clients get to a topic of its own`,
+			`gateway.yaml:3:35: pipeline.outputs[0]: pipeline "talk" writes topic "shown" with a format, and clients get JSON: let the pipeline write the replies to a separate topic without a format`,
 		}},
-		"of a shape that hides nothing": {[]string{"listen:", "listn:", ", talk.ended", ""}, "", []string{`gateway.yaml:2:1: listn: unknown word "listn"`, `pipeline.outputs: nobody reads topic "talk.ended"`}},
+		"of a shape that hides nothing": {[]string{"listen:", "listn:", ", talk.ended", ""}, "", []string{`gateway.yaml:2:1: listn: unknown word "listn"`, `pipeline.outputs: the gateway does not read topic "talk.ended"`}},
 	} {
 		pipelineText, gatewayText := talkPipeline, strings.Replace(gatewayFile, "input: posts, outputs: [decisions], dead_letters: [moderation.dlq]", "input: said, outputs: [shown, talk.ended], dead_letters: [talk.dlq]", 1)
 		replace := strings.NewReplacer(c.change...)
@@ -138,7 +138,7 @@ func TestLintFindsWhatGatewaysName(t *testing.T) {
 func TestGatewayOfItsOwnProcessSeesUnreadEnds(t *testing.T) {
 	talkFolder(t)
 	engine := fakeEngine(t, kfake.SeedTopics(2, "said", "shown", "talk.ended", "talk.dlq"))
-	const early = `gateway.yaml:3:19: pipeline.input: no pipeline has read topic "said" yet, which would say what it is keyed by: start the pipeline first`
+	const early = `gateway.yaml:3:19: pipeline.input: no pipeline has read topic "said" yet, so its key is unknown: start the pipeline first`
 	if r := command(t, "", "gateway", "gateway.yaml", "--engine", engine, "--admin", "127.0.0.1:0"); r.code != exitInvalid || !strings.Contains(r.stderr, early) {
 		t.Errorf("before the pipeline: %+v", r)
 	}
@@ -146,8 +146,8 @@ func TestGatewayOfItsOwnProcessSeesUnreadEnds(t *testing.T) {
 	running.wait(t, "next, in another terminal")
 	file := strings.Replace(gatewayFile, "input: posts, outputs: [decisions], dead_letters: [moderation.dlq]", "input: said, outputs: OUTPUTS", 1)
 	for _, c := range [][2]string{
-		{"[shown], dead_letters: [talk.dlq]", `gateway.yaml:3:25: pipeline.outputs: nobody reads topic "talk.ended"`},
-		{"[shown, talk.ended]", `gateway.yaml:3:1: pipeline.dead_letters: nobody reads topic "talk.dlq"`},
+		{"[shown], dead_letters: [talk.dlq]", `gateway.yaml:3:25: pipeline.outputs: the gateway does not read topic "talk.ended"`},
+		{"[shown, talk.ended]", `gateway.yaml:3:1: pipeline.dead_letters: the gateway does not read topic "talk.dlq"`},
 	} {
 		write(t, "gateway.yaml", strings.Replace(file, "OUTPUTS", c[0], 1))
 		if r := command(t, "", "gateway", "gateway.yaml", "--engine", engine, "--admin", "127.0.0.1:0"); r.code != exitInvalid || !strings.Contains(r.stderr, c[1]) {

@@ -30,9 +30,9 @@ func TestBenchOnKafkaMeasuresTheSameWork(t *testing.T) {
 	}
 	for line, want := range map[string]string{
 		"bench --delivery at-least-once":                         "--delivery needs --engine",
-		"bench --retention-bytes 100000000 --engine kafka://a:1": "--retention-bytes is of the log in a folder",
+		"bench --retention-bytes 100000000 --engine kafka://a:1": "--retention-bytes applies only to the log in a folder",
 		"bench --max-lag 1s":                                     "--max-lag needs --rate",
-		"bench --engine kafka://127.0.0.1:1 --events 1000":       "see that a broker listens there",
+		"bench --engine kafka://127.0.0.1:1 --events 1000":       "check that a broker listens there",
 	} {
 		if r := command(t, "", fields(line)...); r.code == exitOK || !strings.Contains(r.stderr, want) {
 			t.Errorf("%s: exit %d: %s, want %q", line, r.code, r.stderr, want)

@@ -54,7 +54,7 @@ func TestBenchFindsTheDecisionsOfPosts(t *testing.T) {
 	if n := figure(t, out, "decisions"); n != "500 records" || figure(t, out, "kernel") != "none" {
 		t.Errorf("%s", out)
 	}
-	if r := command(t, "", fields("bench --work moderation --users 5")...); r.code == exitOK || !strings.Contains(r.stderr, "are of --work baseline") {
+	if r := command(t, "", fields("bench --work moderation --users 5")...); r.code == exitOK || !strings.Contains(r.stderr, "need --work baseline") {
 		t.Errorf("exit %d: %s", r.code, r.stderr)
 	}
 }
@@ -73,7 +73,7 @@ func TestBenchMeasuresCopiesInEitherOrder(t *testing.T) {
 	if n := decisions["--order time"]; len(n) != len("500 records") || n != decisions["--order arrival"] || len(decisions["--order time --busy 1 --idle 100ms"]) != len(n) {
 		t.Errorf("decisions: %v", decisions)
 	}
-	for flags, want := range map[string]string{"--order arrival": "are of copies", "--repartition 2 --busy 5": "--busy", "--repartition 2 --rate 1 --work fraud": "of --work baseline"} {
+	for flags, want := range map[string]string{"--order arrival": "need --repartition", "--repartition 2 --busy 5": "--busy", "--repartition 2 --rate 1 --work fraud": "needs --work baseline"} {
 		if r := command(t, "", append([]string{"bench"}, strings.Fields(flags)...)...); r.code == exitOK || !strings.Contains(r.stderr, want) {
 			t.Errorf("%s: exit %d: %s", flags, r.code, r.stderr)
 		}

@@ -13,12 +13,12 @@ type budgetCommand struct {
 	Pipeline string `arg:"" help:"Name of a pipeline that runs."`
 	directoryFlags
 	JSON bool   `name:"json" help:"Print one object of JSON, times in seconds."`
-	Plot string `help:"Draw the phases beside their shares into a file, SVG." placeholder:"FILE"`
+	Plot string `help:"Draw the phases and their shares of the budget into an SVG file." placeholder:"FILE"`
 }
 
 // Run prints how much of a pipeline's latency budget its events used.
 func (c *budgetCommand) Run(a *app) error {
-	client, err := c.process(a, errors.New("no process runs here that knows the times of events: start afterbay run, and name its directory with --data or, on Kafka, its address with --url http://host:port"))
+	client, err := c.process(a, errors.New("no process here knows the times of events: start afterbay run, and name its directory with --data or, on Kafka, its address with --url http://host:port"))
 	if err != nil {
 		return err
 	}

@@ -21,9 +21,9 @@ func TestBudgetsOfCasesAreJudgedByThemselves(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"100 events, of which 1 took longer than the 100ms of the budget, 1 of them because of model: it is kept;",
-		"case call: 100 events, of which 1 took longer than its 30s: it is kept\n",
-		"case image: 100 events, of which 2 took longer than its 1s: it is not kept\n",
+		"100 events, 1 took longer than the 100ms of the budget, 1 of them because of model: it is kept;",
+		"case call: 100 events, 1 took longer than its 30s: it is kept\n",
+		"case image: 100 events, 2 took longer than its 1s: it is not kept\n",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%s\nlacks %s", out.String(), want)

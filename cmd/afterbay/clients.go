@@ -32,7 +32,7 @@ func (c *clientsCommand) Run(a *app) error {
 	var known *admin.StatusError
 	switch {
 	case err != nil && c.URL != "" && !(errors.As(err, &known) && known.Problem.Hint != ""):
-		return fmt.Errorf("%w: name the address that its process says it is listening on, which is not that of its clients", err)
+		return fmt.Errorf("%w: use the address in the process's line `listening on`, not the address for clients", err)
 	case err != nil:
 		return err
 	}

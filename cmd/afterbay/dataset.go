@@ -12,32 +12,32 @@ import (
 
 type datasetCommand struct {
 	rowsFlags
-	Partitions int32    `help:"Partitions of the topic that the events of a file would be in. The default is what the pipeline file says." placeholder:"N"`
-	Key        string   `help:"Field that the events of a file would be keyed by, if the pipeline repartitions them. The default is the key of the input." placeholder:"FIELD"`
-	Out        string   `help:"File to write: .parquet, .csv or .ndjson. One that is there is replaced. FILE.manifest.json says what it was made of." required:"" placeholder:"FILE"`
+	Partitions int32    `help:"Number of partitions of the topic for the events of a file. The default is the number in the pipeline file." placeholder:"N"`
+	Key        string   `help:"Field that keys the events of a file, if the pipeline repartitions them. The default is the key of the input." placeholder:"FIELD"`
+	Out        string   `help:"File to write: .parquet, .csv or .ndjson. An existing file is replaced. FILE.manifest.json lists its sources." required:"" placeholder:"FILE"`
 	Columns    []string `help:"Names to write, in this order, such as tx,spend.*,gap; the default is meta.id, meta.key, meta.time and all others." placeholder:"NAME"`
 	Since      string   `help:"Write rows of events from this time on, such as 2026-01-02T15:04:05Z. Earlier events count in windows." placeholder:"TIME"`
 	Until      string   `help:"Write rows of events before this time." placeholder:"TIME"`
 	Labels     string   `help:"Labels: a file, NDJSON or CSV, or topic:NAME of the log." placeholder:"FILE"`
-	On         string   `help:"Name of the rows that a label has too, and its field where that is called otherwise, such as tx or tx=order." placeholder:"NAME[=FIELD]"`
+	On         string   `help:"Name that rows and labels share, such as tx; with the label's field if its name differs, such as tx=order." placeholder:"NAME[=FIELD]"`
 	Label      string   `help:"Field that is the label, and its type: bool, int, number, string or time. The default is number." placeholder:"FIELD[:TYPE]"`
-	LabelTime  string   `help:"Field that says when a label was known, and its unit: s, ms, us, ns or rfc3339. The default is rfc3339 and, for a topic, the time of the append." placeholder:"FIELD[:UNIT]"`
-	Horizon    string   `help:"A row gets the newest label that was known so long after its event at most, such as 30d." placeholder:"DURATION"`
-	AsOf       string   `help:"Until when labels are known: rows younger than the horizon then are left out. The default is when the newest label was known that is not of the future." placeholder:"TIME"`
-	Negatives  string   `help:"Share of the rows without a positive label that is written, such as 5%: always the same ones, by the hash of their value of --on." placeholder:"SHARE"`
-	Keep       string   `help:"Expression over the names of a row and its label that says which rows are written, such as '(fraud ?? 0) == 1 || hash(tx) % 20 == 0'." placeholder:"EXPRESSION"`
+	LabelTime  string   `help:"Field with the time at which a label was known, and its unit: s, ms, us, ns or rfc3339. The default is rfc3339 and, for a topic, the time of the append." placeholder:"FIELD[:UNIT]"`
+	Horizon    string   `help:"A row gets the newest label that was known within this time after its event, such as 30d." placeholder:"DURATION"`
+	AsOf       string   `help:"Time until which labels are known: rows younger than the horizon at this time are left out. The default is the time of the newest label that is not in the future." placeholder:"TIME"`
+	Negatives  string   `help:"Share of the rows without a positive label to write, such as 5%. The hash of the value of --on selects them, so each run writes the same rows." placeholder:"SHARE"`
+	Keep       string   `help:"Expression over the names of a row and its label that selects the rows to write, such as '(fraud ?? 0) == 1 || hash(tx) % 20 == 0'." placeholder:"EXPRESSION"`
 }
 
 // rowsFlags select the events to compute again.
 type rowsFlags struct {
-	File     string `arg:"" help:"Pipeline file. A model that is not there yet ends the rows before its score."`
+	File     string `arg:"" help:"Pipeline file. If a model file does not exist yet, rows end before its score."`
 	Events   string `arg:"" optional:"" help:"File of events: NDJSON, or CSV with a header; - is standard input." default:"-"`
-	Pipeline string `help:"Pipeline whose rows are meant, where the file has several." placeholder:"NAME"`
-	Topic    string `help:"Topic that the events go to, or are taken from; the default is the input of the first pipeline or, of a log, the inputs of the pipeline whose rows are meant." placeholder:"TOPIC"`
-	Format   string `help:"How the events are written: ndjson or csv. The default is what the file's name ends with, or ndjson." enum:"ndjson,csv," default:""`
+	Pipeline string `help:"Pipeline that computes the rows, if the file has several." placeholder:"NAME"`
+	Topic    string `help:"Topic of the events. The default for a file is the input of the first pipeline; for a log, the inputs of the pipeline that computes the rows." placeholder:"TOPIC"`
+	Format   string `help:"Format of the events: ndjson or csv. The default is the extension of the file, or ndjson." enum:"ndjson,csv," default:""`
 	tableFlags
 	FromData string `help:"Take the events from the log in this data directory instead." placeholder:"DIR"`
-	Engine   string `help:"Take the events from this log instead: kafka://HOST:PORT, or a pipeline file, whose engine is meant." placeholder:"URL"`
+	Engine   string `help:"Take the events from this log instead: kafka://HOST:PORT, or a pipeline file, for its engine." placeholder:"URL"`
 	parallelismFlags
 }
 

@@ -146,13 +146,13 @@ func TestDatasetSaysWhatIsWrong(t *testing.T) {
 	}{
 		{"p.yaml e.ndjson", exitUsage, "--out"},
 		{"p.yaml e.ndjson --out rows.xls", exitUsage, "end it with .parquet, .csv or .ndjson"},
-		{"chain.yaml e.ndjson --out rows.csv", exitUsage, "name the one whose rows to write with --pipeline"},
+		{"chain.yaml e.ndjson --out rows.csv", exitUsage, "name the pipeline of the rows with --pipeline"},
 		{"chain.yaml e.ndjson --out rows.csv --pipeline x", exitUsage, "has no pipeline of that name"},
 		{"p.yaml e.ndjson --out rows.csv --columns spent.*", exitUsage, "has no such name"},
 		{"p.yaml e.ndjson --out rows.csv --columns k,k", exitFailure, "named twice"},
 		{"p.yaml long.ndjson --out rows.csv", exitFailure, "longer than 1 MiB"},
 		{"p.yaml e.ndjson --out no/rows.csv", exitFailure, "--out"},
-		{"p.yaml --from-data no --out rows.csv", exitFailure, "no data directory"},
+		{"p.yaml --from-data no --out rows.csv", exitFailure, "not a data directory"},
 		{"none.yaml e.ndjson --out rows.csv", exitInvalid, "name a pipeline file"},
 	} {
 		if r := command(t, "", append([]string{"dataset"}, strings.Fields(test.args)...)...); r.code != test.code || !strings.Contains(r.stderr, test.want) {

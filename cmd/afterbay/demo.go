@@ -5,7 +5,7 @@ import (
 )
 
 type demoCommand struct {
-	Dir    string `help:"Folder of the demo; what an earlier demo left there is replaced." default:"demo-data" placeholder:"DIR"`
+	Dir    string `help:"Folder of the demo; files of an earlier demo are replaced." default:"demo-data" placeholder:"DIR"`
 	Events int    `help:"Card payments to generate." default:"200000"`
 	Seed   uint64 `help:"Seed of the generator." default:"1"`
 	parallelismFlags

@@ -8,10 +8,10 @@ import (
 )
 
 type dlqCommand struct {
-	Ls      dlqLsCommand      `cmd:"" help:"List dead letters that are not settled, a line each."`
-	Show    dlqShowCommand    `cmd:"" help:"Show one dead letter: why, where, the row so far, the event."`
+	Ls      dlqLsCommand      `cmd:"" help:"List dead letters that are not settled, one in each line."`
+	Show    dlqShowCommand    `cmd:"" help:"Show one dead letter: reason, stage, row so far, event."`
 	Stats   dlqStatsCommand   `cmd:"" help:"Count dead letters by stage and kind of reason."`
-	Redrive dlqRedriveCommand `cmd:"" help:"Send events of dead letters back to where they failed; what was done before is not done twice."`
+	Redrive dlqRedriveCommand `cmd:"" help:"Redrive dead letters: their events continue at the stage that failed, and earlier steps do not run again."`
 	Drop    dlqDropCommand    `cmd:"" help:"Settle dead letters without sending their events back. Their records stay in the topic."`
 	Resume  dlqResumeCommand  `cmd:"" help:"Resume a pipeline that stopped because of dlq.stop_above."`
 }
@@ -20,13 +20,13 @@ type dlqCommand struct {
 type dlqFlags struct {
 	Pipeline string `arg:"" help:"Name of the pipeline."`
 	directoryFlags
-	Stage     string  `help:"Take those that failed at this stage: decode, time, late, let, features, score, decide, emit ..." placeholder:"STAGE"`
-	Reason    string  `help:"Take those whose reason has this in it." placeholder:"TEXT"`
-	Key       string  `help:"Take those of events with this key." placeholder:"KEY"`
-	ID        string  `help:"Take that of the event with this id." name:"id" placeholder:"ID"`
-	Partition []int32 `help:"Take those of this partition; may come again." placeholder:"N"`
-	Since     moment  `help:"Take those of events from this time on: RFC 3339, or so long before now, as in 2h." placeholder:"TIME"`
-	Until     moment  `help:"Take those of events before this time." placeholder:"TIME"`
+	Stage     string  `help:"Select dead letters of this stage: decode, time, late, let, features, score, decide, emit ..." placeholder:"STAGE"`
+	Reason    string  `help:"Select dead letters with this text in the reason." placeholder:"TEXT"`
+	Key       string  `help:"Select dead letters of events with this key." placeholder:"KEY"`
+	ID        string  `help:"Select the dead letter of the event with this id." name:"id" placeholder:"ID"`
+	Partition []int32 `help:"Select dead letters of this partition. May be repeated." placeholder:"N"`
+	Since     moment  `help:"Select dead letters of events from this time on: RFC 3339, or a duration before now, such as 2h." placeholder:"TIME"`
+	Until     moment  `help:"Select dead letters of events before this time." placeholder:"TIME"`
 }
 
 func (f *dlqFlags) filter() report.Filter {

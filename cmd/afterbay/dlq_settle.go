@@ -10,8 +10,8 @@ import (
 
 type dlqRedriveCommand struct {
 	dlqFlags
-	Limit  int  `help:"Send at most so many; 0 is all." default:"0"`
-	DryRun bool `name:"dry-run" help:"Say what would be sent, and send nothing."`
+	Limit  int  `help:"Send at most this many; 0 is all." default:"0"`
+	DryRun bool `name:"dry-run" help:"Print how many would be sent, and send nothing."`
 }
 
 // Run sends events of dead letters back to their pipeline.
@@ -21,15 +21,15 @@ func (c *dlqRedriveCommand) Run(a *app) error {
 
 type dlqDropCommand struct {
 	dlqFlags
-	Everything bool `help:"Drop every dead letter. Needed where nothing else says which."`
-	Limit      int  `help:"Drop at most so many; 0 is all." default:"0"`
-	DryRun     bool `name:"dry-run" help:"Say what would be dropped, and drop nothing."`
+	Everything bool `help:"Drop every dead letter. Needed without another selection."`
+	Limit      int  `help:"Drop at most this many; 0 is all." default:"0"`
+	DryRun     bool `name:"dry-run" help:"Print how many would be dropped, and drop nothing."`
 }
 
 // Run drops dead letters.
 func (c *dlqDropCommand) Run(a *app) error {
 	if f := c.filter(); f.Empty() && !c.Everything {
-		return usage("drop what? Say which with --stage, --reason, --key, --id, --partition, --since or --until, or --everything")
+		return usage("no dead letters are selected: select them with --stage, --reason, --key, --id, --partition, --since or --until, or --everything")
 	}
 	return settle(a, &c.dlqFlags, c.Limit, true, c.DryRun)
 }
@@ -65,10 +65,10 @@ func (c *dlqResumeCommand) Run(a *app) (err error) {
 	defer func() { err = errors.Join(err, closeDirectory()) }()
 	if err := directory.Resume(a.ctx, c.Pipeline); err != nil {
 		if _, local := directory.(*inspect.Local); local {
-			return fmt.Errorf("%w: name the process that runs it with --url; one that is started again goes on by itself", err)
+			return fmt.Errorf("%w: name the process that runs it with --url; a pipeline also resumes when its process is restarted", err)
 		}
 		return err
 	}
-	fmt.Fprintf(a.stdout, "pipeline %s goes on\n", c.Pipeline)
+	fmt.Fprintf(a.stdout, "pipeline %s resumed\n", c.Pipeline)
 	return nil
 }

@@ -12,8 +12,8 @@ import (
 type dlqLsCommand struct {
 	dlqFlags
 	All   bool `help:"List the settled ones too."`
-	Limit int  `help:"List at most so many; 0 is all." default:"0"`
-	JSON  bool `name:"json" help:"Print objects of JSON, a line each."`
+	Limit int  `help:"List at most this many; 0 is all." default:"0"`
+	JSON  bool `name:"json" help:"Print JSON, one object in each line."`
 }
 
 // Run lists dead letters.

@@ -14,10 +14,10 @@ import (
 )
 
 type doctorCommand struct {
-	Paths  []string `arg:"" optional:"" name:"dir" help:"Data directory, which no process may hold; or pipeline files, to check the brokers of their engine or of --engine."`
-	Engine string   `help:"Check brokers instead: how they are reached, their versions and settings, and the topics and rights of the pipelines of the files, or of those that left state there. Nothing is changed." placeholder:"URL"`
+	Paths  []string `arg:"" optional:"" name:"dir" help:"Data directory that no process uses; or pipeline files, to check the brokers of their engine or of --engine."`
+	Engine string   `help:"Check brokers instead: connections, versions, settings, and the topics and rights of the pipelines of the files. Without files, of the pipelines that have state there. The check changes nothing." placeholder:"URL"`
 	JSON   bool     `help:"Print one object of JSON." name:"json"`
-	Cut    bool     `help:"Make the directory open again by the remedy that loses least. What is cut away is kept in DIR/cut-TIME."`
+	Cut    bool     `help:"Repair the directory with the remedy that loses least. The removed bytes are kept in DIR/cut-TIME."`
 	Keep   uint64   `help:"With --cut, take the remedy that keeps this frame." placeholder:"FRAME"`
 	Yes    bool     `help:"With --cut, do not ask."`
 
@@ -33,7 +33,7 @@ func (c *doctorCommand) Run(a *app) error {
 	case !c.Cut && (c.Yes || c.Keep > 0):
 		return usage("--yes and --keep belong to --cut")
 	case c.Cut && c.JSON && !c.Yes:
-		return usage("--json asks nothing: add --yes")
+		return usage("--json cannot ask for confirmation: add --yes")
 	case c.aboutBrokers() && c.Cut:
 		return usage("--cut is for a data directory")
 	case c.aboutBrokers():

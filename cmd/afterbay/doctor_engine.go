@@ -21,7 +21,7 @@ import (
 const examineMax = time.Minute
 
 // errUnfit is the error of a command that found brokers unsuitable and has reported it.
-var errUnfit = errors.New("the brokers are not as pipelines need them")
+var errUnfit = errors.New("the brokers do not meet the needs of pipelines")
 
 // examiner is a log that can be checked for the needs of pipelines.
 type examiner interface {
@@ -53,11 +53,11 @@ func (c *doctorCommand) examine(a *app) error {
 		return err
 	}
 	if !engine.Shared() {
-		return usage("%s names no brokers: add --engine kafka://HOST:PORT, or `engine: kafka://HOST:PORT` to the file; of a data directory name the folder", strings.Join(c.Paths, ", "))
+		return usage("%s names no brokers: add --engine kafka://HOST:PORT, or `engine: kafka://HOST:PORT` to the file; to check a data directory, name its folder", strings.Join(c.Paths, ", "))
 	}
 	examiner, ok := engine.Config.(examiner)
 	if !ok {
-		return usage("%s: doctor knows nothing about a log of kind %s", engine.Typed, engine.Kind)
+		return usage("%s: doctor cannot check a log of kind %s", engine.Typed, engine.Kind)
 	}
 	ctx, cancel := context.WithTimeout(a.ctx, examineMax)
 	defer cancel()

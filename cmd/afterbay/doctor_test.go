@@ -194,7 +194,7 @@ func TestReadOnlyDirectoryIsRead(t *testing.T) {
 func TestHintsOfDirectoriesDiffer(t *testing.T) {
 	for err, want := range map[error]string{
 		syscall.ENOSPC: "free disk space", syscall.EROFS: "mount it for writing", fs.ErrPermission: "the right to read and write",
-		embedded.ErrIrregular: "see what is at that path", errors.New("else"): "afterbay doctor 'my data'",
+		embedded.ErrIrregular: "check the files at that path", errors.New("else"): "afterbay doctor 'my data'",
 	} {
 		if got := process.DirectoryHint(fmt.Errorf("open: %w", err), "my data"); !strings.Contains(got, want) {
 			t.Errorf("%v: %s", err, got)

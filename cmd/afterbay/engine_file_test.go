@@ -74,11 +74,11 @@ func TestEngineOfAFileThatIsNotRight(t *testing.T) {
 	t.Chdir(t.TempDir())
 	write(t, "no.pem", "x")
 	for words, want := range map[string]string{
-		"engine: http://a:1\n":                                                      `p.yaml:3:9: engine.url: "http" is no engine: use kafka://`,
+		"engine: http://a:1\n":                                                      `p.yaml:3:9: engine.url: "http" is not an engine: use kafka://`,
 		"engine: kafka://a\n":                                                       `p.yaml:3:9: engine.url: broker "a" is not HOST:PORT: write it as in`,
 		"engine: kafka://a:1?rack=b\n":                                              "p.yaml:3:9: engine.url: settings behind the URL: write each as a word",
 		"engine: {url: kafka://a:1, ca: no.pem}\n":                                  "p.yaml:3:32: engine.ca: there are certificates only where",
-		"engine: {url: kafka://a:1, user: u}\n":                                     "p.yaml:3:34: engine.user: it says nothing here: it is of sasl",
+		"engine: {url: kafka://a:1, user: u}\n":                                     "p.yaml:3:34: engine.user: it has no effect here: it is of sasl",
 		"engine: {url: embedded, rack: r}\n":                                        "p.yaml:3:15: engine.url: ",
 		"engine: {url: kafka://a:1, sasl: plain, user: u, password: x}\n":           "p.yaml:3:60: engine.password: a secret has no place in the file",
 		"engine: {url: kafka://a:1, sasl: plain, user: u, password: '${ABSENT}'}\n": "p.yaml:3:61: engine.password: the environment variable ABSENT is not set",
@@ -106,7 +106,7 @@ func TestEngineOfAFileThatIsNotRight(t *testing.T) {
 	write(t, "p.yaml", engineFile("p", "engine: kafka://a:1\n")+"---\n"+engineFile("q", "engine: kafka://b:1\n"))
 	write(t, "q.yaml", engineFile("r", "engine: kafka://b:1\n"))
 	for _, line := range []string{"lint p.yaml", "run p.yaml --listen none", "lint q.yaml p.yaml"} {
-		if r := command(t, "", fields(line)...); r.code != exitInvalid || !strings.Contains(r.stderr, "engine: another pipeline of the process has another engine") {
+		if r := command(t, "", fields(line)...); r.code != exitInvalid || !strings.Contains(r.stderr, "engine: the process has one engine, and this one differs") {
 			t.Errorf("%s: exit %d: %s", line, r.code, r.stderr)
 		}
 	}

@@ -60,7 +60,7 @@ func TestCertificatesAndTokensOpenBrokers(t *testing.T) {
 		{"", tls + "&token_file=token", exitOK, "TOPIC"},
 		{unsigned(time.Minute), tls, exitOK, "TOPIC"},
 		{unsigned(-time.Minute), tls + "&token_file=token", exitOK, "TOPIC"},
-		{"", tls + "&token_file=stale", exitEngine, "see that the mechanism, the user and the password or token"},
+		{"", tls + "&token_file=stale", exitEngine, "check that mechanism, user and password or token"},
 		{"no token", tls, exitEngine, "SASL_AUTHENTICATION_FAILED"},
 		{"", tls + granted, exitOK, "TOPIC"},
 		{"", tls + strings.Replace(granted, "me%26you", "me", 1), exitEngine, "401 Unauthorized no such client: see that the user"},

@@ -11,7 +11,7 @@ import (
 
 // engineFlags select the log that a command works on.
 type engineFlags struct {
-	Engine string `help:"Log to work on: kafka://HOST:PORT[,HOST:PORT...], or kafka+tls://..., with settings behind a question mark; a pipeline file, whose engine is meant; or embedded, the data directory. Without it the engine of the pipeline files that the command is given, or else the data directory." env:"AFTERBAY_ENGINE" placeholder:"URL"`
+	Engine string `help:"Log to work on: kafka://HOST:PORT[,HOST:PORT...], or kafka+tls://..., with settings after a question mark; a pipeline file, for its engine; or embedded, the data directory. The default is the engine of the command's pipeline files, or the data directory." env:"AFTERBAY_ENGINE" placeholder:"URL"`
 }
 
 // resolve returns the engine of a command. A flag or the environment names the whole engine;

@@ -23,7 +23,7 @@ const (
 
 const description = `Streaming inference: events in a log become decisions in a log, exactly once.
 
-Exit codes: 0 done; 1 it went wrong while running; 2 wrong command line; 3 invalid pipeline file or model; 4 the data directory is held by another process that does not answer; 5 the data directory is damaged or cannot be written; 6 the brokers of --engine or the server of a model cannot be reached, or refuse.`
+Exit codes: 0 success; 1 failure while running; 2 wrong command line; 3 invalid pipeline file or model; 4 another process holds the data directory and does not answer; 5 the data directory is damaged or cannot be written; 6 the brokers of --engine or the server of a model cannot be reached, or refuse.`
 
 func usage(format string, args ...any) error { return failure.Usage(format, args...) }
 

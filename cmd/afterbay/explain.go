@@ -18,7 +18,7 @@ import (
 
 type explainCommand struct {
 	ID    string   `arg:"" name:"id" help:"Header afterbay-id of an output or dead letter, or topic/partition@offset of one or of an event."`
-	Files []string `arg:"" optional:"" name:"file" help:"Pipeline files: replay the partition up to the event, and print the row it was computed from."`
+	Files []string `arg:"" optional:"" name:"file" help:"Pipeline files: replay the partition up to the event, and print the row of the output."`
 	directoryFlags
 	JSON bool `help:"Print one object of JSON." name:"json"`
 }

@@ -240,7 +240,7 @@ func TestExplainSaysWhatIsNotThere(t *testing.T) {
 		{[]string{"no such id"}, exitFailure, `id "no such id": not found among the`},
 		{[]string{"decisions/0@99999"}, exitFailure, "afterbay topics"},
 		{[]string{"decisions/9@0"}, exitFailure, "not found"},
-		{[]string{"decisions/0@0", "--data", "gone"}, exitFailure, "is no data directory"},
+		{[]string{"decisions/0@0", "--data", "gone"}, exitFailure, "is not a data directory"},
 		{[]string{"decisions/0@0", "counts.yaml"}, exitUsage, "pipeline fraud reading transactions, they have counts, doubles"},
 		{[]string{"decisions/0@0", "gone.yaml"}, exitInvalid, "name a pipeline file that can be read"},
 	} {
@@ -365,7 +365,7 @@ func TestExplainSeesThatTheFileOrModelChanged(t *testing.T) {
 	if !strings.Contains(why, "the value of decisions/0@") || !strings.Contains(why, `"action":"pass"`) || !strings.Contains(why, "the pipeline was sha256:") || strings.Contains(why, "model") {
 		t.Error(why)
 	}
-	if why := change(true, "file: fraud.ubj, version: 1", "file: fraud.ubj, version: 2"); !strings.Contains(why, "model fraud@1 was sha256:") || !strings.Contains(why, "that of the file is fraud@2 sha256:") {
+	if why := change(true, "file: fraud.ubj, version: 1", "file: fraud.ubj, version: 2"); !strings.Contains(why, "model fraud@1 was sha256:") || !strings.Contains(why, "but the file has fraud@2 sha256:") {
 		t.Error(why)
 	}
 	if why := change(false, "topic: decisions", "topic: verdicts"); !strings.Contains(why, "the replay does not write decisions/0@") {

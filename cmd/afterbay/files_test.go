@@ -137,7 +137,7 @@ func TestFilesThatCannotBeAreRefused(t *testing.T) {
 `)
 	r := command(t, "", "lint", "fraud.yaml")
 	for _, want := range []string{
-		"sinks[0].files.s3: it says nothing about a folder", `sinks[0].files.columns.tx: unknown type "text"`, "sinks[1].window: it says nothing about what is not called by http", "sinks[1].files.columns: ndjson has whatever",
+		"sinks[0].files.s3: it has no effect for a folder", `sinks[0].files.columns.tx: unknown type "text"`, "sinks[1].window: it has no effect for this kind of sink", "sinks[1].files.columns: ndjson stores all members",
 		"sinks[2].files.columns: missing: no emit writes fraud.dlq", "sinks[3].files.url: the URL is not valid", "sinks[3].files: the column afterbay_id", "sinks[4]: a sink has exactly one of http, postgres, redis, files and kafka",
 	} {
 		if !strings.Contains(r.stderr, want) {

@@ -11,7 +11,7 @@ import (
 // directoryFlags select the data directory that a command works on.
 type directoryFlags struct {
 	engineFlags
-	Data  string `help:"Data directory. Where a process holds it, the command asks that process." default:"data" placeholder:"DIR"`
+	Data  string `help:"Data directory. If a process holds it, the command asks that process." default:"data" placeholder:"DIR"`
 	URL   string `help:"Ask the process at this address, http://host:port, instead." name:"url"`
 	Token string `help:"Token for --url." env:"AFTERBAY_TOKEN"`
 
@@ -20,15 +20,15 @@ type directoryFlags struct {
 
 // listenFlags set the address of a process's HTTP server.
 type listenFlags struct {
-	Listen string `help:"Address of the HTTP server; port 0 takes a free one, none is no server." default:"127.0.0.1:7070" placeholder:"HOST:PORT"`
+	Listen string `help:"Address of the HTTP server; port 0 takes a free port, none starts no server." default:"127.0.0.1:7070" placeholder:"HOST:PORT"`
 	accessFlags
 	requestFlags
 }
 
 // requestFlags limit the resources that requests use.
 type requestFlags struct {
-	Connections   int      `help:"Open connections at once; 0 is 1024, or a quarter of the files that the process may open where that is less." default:"0" placeholder:"N"`
-	RequestMemory byteSize `help:"Memory that requests may need together, 16MiB or more. The process uses about twice as much for them. A request that is over it waits 2 s and is refused with 503." default:"128MiB" placeholder:"SIZE"`
+	Connections   int      `help:"Maximum of open connections; 0 is 1024, or a quarter of the file limit of the process if that is less." default:"0" placeholder:"N"`
+	RequestMemory byteSize `help:"Memory for all requests together, 16MiB or more. The process uses about twice as much for them. A request above it waits 2 s, then gets 503." default:"128MiB" placeholder:"SIZE"`
 }
 
 // memory returns the memory budget for the requests of the process.
@@ -41,7 +41,7 @@ type parallelismFlags struct {
 
 // stateFlags limit the memory of state.
 type stateFlags struct {
-	StateMemory byteSize `help:"Memory for the state of all pipelines together, 16MiB or more: three quarters for what is committed, the rest for decoded keys, when they fall silent, and events that wait for their turn in the order of several partitions. What has no room is read from the disk when it is needed." default:"1GiB" placeholder:"SIZE"`
+	StateMemory byteSize `help:"Memory for the state of all pipelines together, 16MiB or more: three quarters for committed state, the rest for decoded keys, their expiry times and events that wait for other partitions. State without room is read from disk when it is needed." default:"1GiB" placeholder:"SIZE"`
 }
 
 // log and keys return the shares of the log and of each of a number of pipelines, in bytes.

@@ -9,14 +9,14 @@ import (
 
 type gatewayCommand struct {
 	File string `arg:"" help:"Gateway file. Its engine is the log, unless --engine or AFTERBAY_ENGINE names one."`
-	Data string `help:"Folder for what is the process's own: a copy of its state, the identity by which it takes up its partitions again, and how afterbay clients reaches it. It is made where it is not there." default:"gateway" placeholder:"DIR"`
+	Data string `help:"Folder of this process: a copy of its state, its identity in the group, and its address for afterbay clients. It is created if it does not exist." default:"gateway" placeholder:"DIR"`
 	engineFlags
-	Admin string `help:"Address of the HTTP server for metrics, health and afterbay clients; port 0 takes a free one. Clients connect to what the file has as listen." default:"127.0.0.1:7071" placeholder:"HOST:PORT"`
+	Admin string `help:"Address of the HTTP server for metrics, health and afterbay clients; port 0 takes a free port. Clients connect to listen of the file." default:"127.0.0.1:7071" placeholder:"HOST:PORT"`
 	accessFlags
 	requestFlags
 	stateFlags
-	LeaveGroup      bool `help:"Hand the partitions to the other gateways at the end. Without it they wait 6 s for this one to come back."`
-	StandbyReplicas int  `help:"How many other gateways keep a warm copy of the state beside each partition, to take it over within seconds when its owner dies." placeholder:"N"`
+	LeaveGroup      bool `help:"Give the partitions to the other gateways at the end. Without it, they wait 6 s for a restart of this gateway."`
+	StandbyReplicas int  `help:"How many other gateways keep a warm copy of the state of each partition, to take it over within seconds after a crash." placeholder:"N"`
 }
 
 // Run serves clients until the first signal, and then disconnects them.
@@ -62,7 +62,7 @@ func (c *gatewayCommand) engineOf(f *process.Gateway) (*process.Engine, error) {
 		return nil, err
 	}
 	if !e.Shared() {
-		return nil, usage("the log of a data directory is held by the process that runs the pipeline: serve its clients there, by afterbay run PIPELINE --gateway %s, or name Kafka by --engine or in the file", c.File)
+		return nil, usage("the process that runs the pipeline holds the log of a data directory: serve its clients there, with afterbay run PIPELINE --gateway %s, or use Kafka with --engine or in the file", c.File)
 	}
 	return e, nil
 }

@@ -233,7 +233,7 @@ func TestClientsLoseNothingOverCutsAndRestarts(t *testing.T) {
 	if err := running.Wait(); err != nil {
 		t.Fatalf("after SIGTERM: %v: %s", err, out)
 	}
-	out.wait(t, "clients are sent away")
+	out.wait(t, "clients are disconnected")
 	if next := "  afterbay token issue --keys keys.yaml --key ID --tenant NAME --client NAME\n  afterbay tail decisions --follow\n"; !strings.Contains(out.String(), next) {
 		t.Errorf("it does not say what to type next: %s", out)
 	}
@@ -256,13 +256,13 @@ func TestClientsLoseNothingOverCutsAndRestarts(t *testing.T) {
 		t.Fatalf("after SIGTERM: %v: %s", err, out2)
 	}
 	write(t, "wider.yaml", strings.Replace(gatewayFile, "partitions: 2", "partitions: 3", 1))
-	const want = "wider.yaml:6:13: partitions: topic \"chat.inbox\" has 2 partitions, for ever, not 3: write `partitions: 2`"
+	const want = "wider.yaml:6:13: partitions: topic \"chat.inbox\" has 2 partitions, which cannot change, not 3: write `partitions: 2`"
 	if r := command(t, "", "run", pipeline, "--gateway", "wider.yaml", "--listen", "none"); r.code != exitInvalid || !strings.Contains(r.stderr, want) {
 		t.Errorf("with other partitions: %+v", r)
 	}
 	write(t, "others.yaml", strings.NewReplacer("[decisions]", "[other, others.ended]", "[moderation.dlq]", "[others.dlq]").Replace(gatewayFile))
 	write(t, "other.yaml", "pipeline: others\ninput: {topic: posts, key: post, fields: {post: string}}\nreplies: [other]\nsteps:\n  - emit: {topic: other, value: [post]}\n")
-	const keyed = `others.yaml:3:19: pipeline.input: topic "posts" is keyed by "user", for ever, and a pipeline reads it by "post"`
+	const keyed = `others.yaml:3:19: pipeline.input: topic "posts" is keyed by "user", which cannot change, but a pipeline reads it by "post"`
 	if r := command(t, "", "run", "other.yaml", "--gateway", "others.yaml", "--listen", "none"); r.code != exitInvalid || !strings.Contains(r.stderr, keyed) || !strings.Contains(r.stderr, "add `repartition: 4`") {
 		t.Errorf("of another key: %+v", r)
 	}
@@ -330,7 +330,7 @@ func TestGatewaysThatCannotRunSayWhy(t *testing.T) {
 		want string
 	}{
 		{"gateway gateway.yaml", exitUsage, "afterbay run PIPELINE --gateway gateway.yaml"},
-		{"run PIPELINE --gateway gateway.yaml --until-idle", exitUsage, "leave one of them out"},
+		{"run PIPELINE --gateway gateway.yaml --until-idle", exitUsage, "leave one out"},
 		{"run PIPELINE --gateway none.yaml", exitInvalid, "read gateway: open none.yaml: no such file or directory: name a gateway file that can be read"},
 		{"run PIPELINE --gateway short.yaml", exitInvalid, "short.yaml:5:13: cursor_key: the secret has 9 bytes, fewer than 32"},
 		{"run PIPELINE --gateway secret.yaml", exitInvalid, "cursor_key: a secret has no place in the file"},
@@ -339,10 +339,10 @@ func TestGatewaysThatCannotRunSayWhy(t *testing.T) {
 		{"run PIPELINE --gateway cert.yaml --listen none", exitInvalid, "cert.yaml:8:7: cert: open "},
 		{"lint nokeys.yaml", exitInvalid, "nokeys.yaml:4:7: keys: read keys: open none.yaml: no such file"},
 		{"run gateway.yaml", exitUsage, "gateway.yaml is a gateway file: name the pipelines, and it by --gateway gateway.yaml"},
-		{"run PIPELINE --gateway PIPELINE", exitUsage, "moderation.yaml is no gateway file: it does not say `gateway: NAME`"},
+		{"run PIPELINE --gateway PIPELINE", exitUsage, "moderation.yaml is not a gateway file: it has no `gateway: NAME`"},
 		{"token issue --keys keys.yaml --key b --tenant acme --client ada", exitUsage, `there is no key "b": name one of the file of keys: k1`},
 		{"clients", exitFailure, "--url http://host:port"},
-		{"clients --url http://127.0.0.1:1", exitFailure, "connection refused: check the address, and that afterbay runs there: name the address that its process says it is listening on, which is not that of its clients"},
+		{"clients --url http://127.0.0.1:1", exitFailure, "connection refused: check the address, and that afterbay runs there: use the address in the process's line `listening on`, not the address for clients"},
 	} {
 		r := command(t, "", strings.Fields(strings.ReplaceAll(c.args, "PIPELINE", pipeline))...)
 		if r.code != c.code || !strings.Contains(r.stderr, c.want) || strings.Contains(r.stderr, gatewayCursors) {

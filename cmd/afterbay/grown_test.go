@@ -48,8 +48,8 @@ func growing(t *testing.T, engine string) {
 	sees("sinks-in", "a", "sinks-out")
 
 	add(t, engine, "grows-in", "sinks-out", "stays.dlq")
-	out.wait(t, "a pipeline ended, and the others go on")
-	out.wait(t, "a sink ended, and the others go on")
+	out.wait(t, "a pipeline ended, and the others continue")
+	out.wait(t, "a sink ended, and the others continue")
 	sees("stays-in", "b", "grows-in")
 	sees("sinks-in", "b", "sinks-out")
 	_, url, _ := strings.Cut(out.String(), "listening on ")
@@ -116,7 +116,7 @@ func TestStartKnowsThePartitionsOfTheState(t *testing.T) {
 	}
 	add(t, engine, "p-in", "p.dlq")
 	r := command(t, "", "run", "p.yaml", "other.yaml", "--listen", "none", "--until-idle")
-	if r.code != exitFailure || !strings.Contains(r.stdout+r.stderr, "a pipeline ended, and the others go on") {
+	if r.code != exitFailure || !strings.Contains(r.stdout+r.stderr, "a pipeline ended, and the others continue") {
 		t.Errorf("exit code %d: %s%s", r.code, r.stdout, r.stderr)
 	}
 }
@@ -130,7 +130,7 @@ func TestTopicThatGrowsEndsTheGatewayAlone(t *testing.T) {
 	c.connect(out)
 	c.post(1, 1)
 	add(t, engine, "decisions")
-	out.wait(t, "the gateway ended, and the pipelines go on")
+	out.wait(t, "the gateway ended, and the pipelines continue")
 	c.end()
 	must(t, `{"post":"p2","user":"ann","text":"hello","created":"2026-01-01T10:00:00Z"}`+"\n", "produce", "posts", "--key", "user", "--data", "other")
 	follow, stop := background(t, "tail", "decisions", "--follow", "--data", "other")
@@ -174,7 +174,7 @@ func TestGatewayWhoseOwnTopicGrewEndsAloneAtTheStart(t *testing.T) {
 	}
 	add(t, engine, "chat.results")
 	out, end = background(t, "run", pipeline, "--gateway", "gateway.yaml", "--listen", "127.0.0.1:0")
-	out.wait(t, "the gateway ended, and the pipelines go on")
+	out.wait(t, "the gateway ended, and the pipelines continue")
 	must(t, `{"post":"p2","user":"ann","text":"hello","created":"2026-01-01T10:00:00Z"}`+"\n", "produce", "posts", "--key", "user", "--data", "other")
 	follow, stop := background(t, "tail", "decisions", "--follow", "--data", "other")
 	follow.wait(t, `"post":"p2"`)

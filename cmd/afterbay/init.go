@@ -14,13 +14,13 @@ import (
 )
 
 type initCommand struct {
-	Sample   string `help:"Events to learn from: a file, NDJSON, or CSV with a header; - is standard input; or topic:NAME, a topic of the log, of which the newest 10,000 records are read, at most 16 MiB and for at most 30 s." required:"" placeholder:"FILE"`
+	Sample   string `help:"Events to learn from: a file, NDJSON, or CSV with a header; - is standard input; or topic:NAME, the newest 10,000 records of a topic of the log, at most 16 MiB and for at most 30 s." required:"" placeholder:"FILE"`
 	Out      string `help:"Pipeline file to write." default:"pipeline.yaml" placeholder:"FILE"`
-	Key      string `help:"Field that events share state and order by, instead of the likeliest." placeholder:"FIELD"`
-	Time     string `help:"Field that says when an event happened, instead of the likeliest." placeholder:"FIELD"`
+	Key      string `help:"Field that keys the events, instead of the likeliest." placeholder:"FIELD"`
+	Time     string `help:"Field with the event time, instead of the likeliest." placeholder:"FIELD"`
 	Format   string `help:"How the events of a file are written: ndjson or csv. The default is what the file's name ends with, or ndjson." enum:"ndjson,csv," default:""`
-	NoHeader bool   `help:"The CSV has no header: columns are named c1, c2 and so on, and the pipeline reads the lines as they are."`
-	Force    bool   `help:"Replace the pipeline file where it is there."`
+	NoHeader bool   `help:"The CSV has no header: columns are named c1, c2 and so on, and the pipeline reads the lines unchanged."`
+	Force    bool   `help:"Replace an existing pipeline file."`
 	registryFlags
 	directoryFlags
 }
@@ -37,7 +37,7 @@ type sampled struct {
 // Run writes a pipeline file and prints the commands to type next.
 func (c *initCommand) Run(a *app) error {
 	if _, err := os.Lstat(c.Out); err == nil && !c.Force {
-		return usage("%s is there already: name another file with --out, or replace it with --force", c.Out)
+		return usage("%s exists already: name another file with --out, or replace it with --force", c.Out)
 	}
 	read := c.file
 	topic, isTopic := strings.CutPrefix(c.Sample, topicPrefix)
@@ -80,7 +80,7 @@ func (s *sampled) print(a *app) {
 		fmt.Fprintf(a.stdout, "warning: %s\n", unnamed)
 	}
 	if odd := s.OddTime(); odd != "" {
-		fmt.Fprintf(a.stdout, "warning: %s. Events happen when they are appended, as written\n", odd)
+		fmt.Fprintf(a.stdout, "warning: %s. The file uses the time of the append as event time\n", odd)
 	}
 	if t := s.Findings.Time; t != nil && t.Newest.After(time.Now().Add(lang.DefaultMaxAhead)) {
 		fmt.Fprintf(a.stdout, "warning: %s reaches %v, which is ahead of this machine's clock: events more than max_ahead (%v) ahead will be dead letters\n", t.Field.Name, t.Newest.Format(time.RFC3339), lang.DefaultMaxAhead)

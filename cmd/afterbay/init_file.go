@@ -40,7 +40,7 @@ func (c *initCommand) file(a *app) (*sampled, error) {
 	case events.Format == ingest.CSV:
 		format = " --format csv"
 	}
-	return &sampled{Findings: found, count: where + " " + events.Name, lines: "lines are no JSON object", next: []string{
+	return &sampled{Findings: found, count: where + " " + events.Name, lines: "lines are not JSON objects", next: []string{
 		fmt.Sprintf("try %s %s%s", out, file, try),
 		fmt.Sprintf("produce %s %s%s --partitions %d%s", found.Topic, file, format, compile.DefaultPartitions, key),
 		fmt.Sprintf("run %s --until-idle", out),

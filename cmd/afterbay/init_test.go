@@ -197,7 +197,7 @@ func TestInitSaysWhatItLacks(t *testing.T) {
 		}
 	}
 	ahead := fmt.Sprintf(`{"user":"a","ts":%d}`+"\n", time.Now().Add(48*time.Hour).Unix())
-	if out := must(t, ahead+ahead+strings.Replace(ahead, `"a"`, `"b"`, 1)+"{\n", "init", "--sample", "-"); !strings.Contains(out, "ahead of this machine's clock") || !strings.Contains(out, "1 lines are no JSON object") || !strings.Contains(out, "produce events events.ndjson --partitions 4 --key user") {
+	if out := must(t, ahead+ahead+strings.Replace(ahead, `"a"`, `"b"`, 1)+"{\n", "init", "--sample", "-"); !strings.Contains(out, "ahead of this machine's clock") || !strings.Contains(out, "1 lines are not JSON objects") || !strings.Contains(out, "produce events events.ndjson --partitions 4 --key user") {
 		t.Error(out)
 	}
 }

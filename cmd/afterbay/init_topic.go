@@ -14,7 +14,7 @@ const topicPrefix = "topic:"
 
 // registryFlags select a schema registry.
 type registryFlags struct {
-	SchemaRegistry     string `help:"Schema registry of the records, https://HOST:PORT: they begin with the id of their schema. Types are those of the newest schema." placeholder:"URL"`
+	SchemaRegistry     string `help:"Schema registry of the records, https://HOST:PORT: each record begins with the id of its schema. Types are those of the newest schema." placeholder:"URL"`
 	SchemaRegistryUser string `help:"User of the schema registry; the password is AFTERBAY_SCHEMA_REGISTRY_PASSWORD. Without a user, AFTERBAY_SCHEMA_REGISTRY_TOKEN is a bearer token." placeholder:"NAME"`
 }
 

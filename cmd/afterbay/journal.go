@@ -8,13 +8,13 @@ import (
 )
 
 type journalCommand struct {
-	Stats journalStatsCommand `cmd:"" help:"Say how many calls were paid for, how many the journal saved, and what they cost."`
+	Stats journalStatsCommand `cmd:"" help:"Show how many calls were paid, how many the journal saved, and their cost."`
 }
 
 type journalStatsCommand struct {
 	Pipeline string `arg:"" help:"Name of the pipeline."`
 	directoryFlags
-	Price map[string]float64 `help:"What a unit of a model costs, a call or a token, as in chat=0.000002;scan=0.0015, instead of what the pipeline file says by journal: {price: ...}: adds the money paid and saved." placeholder:"MODEL=PRICE;..."`
+	Price map[string]float64 `help:"Price of a unit of a model (a call or a token), such as chat=0.000002;scan=0.0015. It replaces journal: {price: ...} of the pipeline file, and adds the money paid and saved." placeholder:"MODEL=PRICE;..."`
 	JSON  bool               `name:"json" help:"Print one object of JSON: answers, bytes, models, a list of model, calls, hits, paid, saved, which are units, money_paid, money_saved."`
 }
 

@@ -11,8 +11,8 @@ import (
 )
 
 type lintCommand struct {
-	Files   []string `arg:"" name:"file" help:"Pipeline files, manifests of models, and gateway files, which are checked against the pipelines beside them."`
-	Connect bool     `name:"connect" help:"Ask servers of models, the schema registry, where sinks write, and lookups outside of the log read, too: whether tables, columns, types and extensions of databases are as the pipeline needs them, the newest schemas have the fields, queries hold, Redis and services answer and let it in, folders can be written, buckets can be reached and clusters have the topic. Changes nothing."`
+	Files   []string `arg:"" name:"file" help:"Pipeline files, manifests of models, and gateway files, which are checked against the given pipelines."`
+	Connect bool     `name:"connect" help:"Also connect to model servers, the schema registry, the services of sinks and of lookups outside the log. Checks tables, columns, types and extensions of databases; fields of the newest schemas; queries; access to Redis and services; folders, buckets and topics. Changes nothing."`
 	JSON    bool     `name:"json" help:"Print each finding as a line of JSON on standard output: file, line, column, path, message, hint, excerpt."`
 }
 

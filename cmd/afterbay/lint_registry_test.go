@@ -133,7 +133,7 @@ func TestLintComparesTablesAndKeysWithTheRegistry(t *testing.T) {
 		lookup   string
 		want     []string // beginnings of what is found and warned of
 	}{
-		{map[string]string{}, "tier: string", []string{"steps[0].lookup: the schema registry has no subject customers-value: whether its rows have the fields"}},
+		{map[string]string{}, "tier: string", []string{"steps[0].lookup: the schema registry has no subject customers-value: the first event shows whether its rows have the fields"}},
 		{map[string]string{"customers-value": row, "customers-key": id, "orders-key": id}, "tier: string, since: time, hash: bytes", nil},
 		{map[string]string{"customers-value": row, "customers-key": `"string"`, "orders-key": `"long"`}, "since: string, hash: string, level: optional int", nil},
 		{map[string]string{"customers-value": row}, "tier: int, level: int", []string{`steps[0].lookup.fields: version 1 of subject customers-value, schema id 2, does not fit: field "tier" is of type string in the schema: want int; field "level" is required: the schema has no such field`}},

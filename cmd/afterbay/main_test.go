@@ -161,7 +161,7 @@ func TestProducedFileIsAppendedOnce(t *testing.T) {
 		r := command(t, "", append([]string{"produce", "in"}, args...)...)
 		want := "appended 10000 records of 10000 lines to in"
 		if i > 0 {
-			want = "left out 10000 records that were there already"
+			want = "skipped 10000 records that were in the topic already"
 		}
 		if r.code != 0 || !strings.Contains(r.stderr, want) {
 			t.Errorf("%v: %+v, want %s", args, r, want)
@@ -283,7 +283,7 @@ func TestCommandsReachTheProcessThatHoldsTheDirectory(t *testing.T) {
 	out.wait(t, "afterbay tail mid --follow")
 	follow, endFollow := background(t, "tail", "out", "--follow")
 	must(t, "", "produce", "in", "events.ndjson")
-	if r := command(t, "", "produce", "in", "events.ndjson"); !strings.Contains(r.stderr, "left out 501 records") {
+	if r := command(t, "", "produce", "in", "events.ndjson"); !strings.Contains(r.stderr, "skipped 501 records") {
 		t.Error(r.stderr)
 	}
 	follow.wait(t, `{"k":"key 6","twice":142}`)

@@ -17,11 +17,11 @@ import (
 type modelCommand struct {
 	Inspect modelInspectCommand `cmd:"" help:"Describe a model."`
 	Score   modelScoreCommand   `cmd:"" help:"Score the rows of a CSV file: margin and prediction, at full precision."`
-	Verify  modelVerifyCommand  `cmd:"" help:"Check that all that manifests say of their models holds: digest, inputs, golden vectors."`
-	Bench   modelBenchCommand   `cmd:"" help:"Measure calls of a model by their size, and write the policy that pays into its manifest."`
+	Verify  modelVerifyCommand  `cmd:"" help:"Check models against their manifests: digest, inputs, golden vectors."`
+	Bench   modelBenchCommand   `cmd:"" help:"Measure calls of a model by their size, and write the best batch policy into its manifest."`
 	Add     modelAddCommand     `cmd:"" help:"Copy a model into a folder of models, with a manifest and golden vectors."`
 	List    modelListCommand    `cmd:"" help:"List the models of a folder."`
-	Helper  modelHelperCommand  `cmd:"" help:"Print worker.py, which makes a model of kind process of a function in Python."`
+	Helper  modelHelperCommand  `cmd:"" help:"Print worker.py, which turns a Python function into a model of kind process."`
 	Runtime modelRuntimeCommand `cmd:"" help:"Install ONNX Runtime, which models of ONNX other than trees need."`
 }
 

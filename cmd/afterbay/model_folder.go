@@ -12,12 +12,12 @@ import (
 type modelAddCommand struct {
 	File    string   `arg:"" help:"Model: XGBoost .json or .ubj, LightGBM .txt, CatBoost .json, .onnx, a text model."`
 	Name    string   `help:"Name of the model." required:"" placeholder:"NAME"`
-	Version string   `help:"Version of the model, a number from 1 that is raised with the file." required:"" placeholder:"N"`
-	Inputs  []string `help:"Names of the inputs, in the order of training, where the file has none; the default is f0, f1 and so on." placeholder:"NAME"`
-	Outputs []string `help:"Names of the outputs, in the model's order; the default is what the model calls them." placeholder:"NAME"`
-	Golden  string   `help:"Golden vectors: CSV of inputs with what the framework that trained the model says of them, in columns margin or score, and prediction." placeholder:"CSV"`
-	Rows    string   `help:"Instead of --golden: CSV of inputs, of which the model's own scores become the golden vectors." placeholder:"CSV"`
-	Trees   string   `help:"Which trees count of an XGBoost file that stopped early: all, or best, those up to the best iteration. The default is what predict of the interface that saved the file takes." enum:"all,best," default:"" placeholder:"WHICH"`
+	Version string   `help:"Version of the model: a number from 1, raised when the file changes." required:"" placeholder:"N"`
+	Inputs  []string `help:"Names of the inputs, in the order of training, if the file has no names; the default is f0, f1 and so on." placeholder:"NAME"`
+	Outputs []string `help:"Names of the outputs, in the model's order; the default is the model's own names." placeholder:"NAME"`
+	Golden  string   `help:"Golden vectors: CSV of inputs and the outputs of the training framework, in columns margin or score, and prediction." placeholder:"CSV"`
+	Rows    string   `help:"Instead of --golden: CSV of inputs. The model's own scores become the golden vectors." placeholder:"CSV"`
+	Trees   string   `help:"Trees of an XGBoost file with early stopping: all, or best, the trees up to the best iteration. The default is that of predict in the interface that saved the file." enum:"all,best," default:"" placeholder:"WHICH"`
 	Dir     string   `help:"Folder of models: the model goes to DIR/NAME/VERSION." default:"models" placeholder:"DIR"`
 }
 
@@ -25,10 +25,10 @@ type modelAddCommand struct {
 func (c *modelAddCommand) Run(a *app) error {
 	version, err := strconv.Atoi(c.Version)
 	if err != nil || version < 1 {
-		return usage("--version %s: it is a number from 1 that is raised with the file: by any other name the same log would score differently after a new file", c.Version)
+		return usage("--version %s: use a number from 1, and raise it when the file changes: otherwise the same log would score differently after a new file", c.Version)
 	}
 	if c.Golden != "" && c.Rows != "" {
-		return usage("--golden and --rows exclude each other: the scores are those of the framework, or the model's own")
+		return usage("--golden and --rows exclude each other: --golden has scores of the framework, --rows uses the model's own scores")
 	}
 	if strings.ContainsAny(c.Name, `/\`) || c.Name == "." || c.Name == ".." || c.Name == "" {
 		return usage("--name %q: it is the name of a folder too", c.Name)

@@ -27,7 +27,7 @@ func (c *modelVerifyCommand) Run(a *app) error {
 		}
 		said := "no golden vectors: name a file of them with golden, as `afterbay model add` does"
 		if report.Rows > 0 {
-			said = fmt.Sprintf("%s hold, alone, shuffled and beside others", counted(report.Rows, "golden vector"))
+			said = fmt.Sprintf("%s match, alone, shuffled and in batches", counted(report.Rows, "golden vector"))
 			if report.Exact != "" {
 				said += fmt.Sprintf("; %ss differ by %g at most", report.Exact, report.Worst)
 			}
@@ -42,7 +42,7 @@ func (c *modelVerifyCommand) Run(a *app) error {
 
 type modelBenchCommand struct {
 	File     string        `arg:"" help:"Manifest of a model, .yaml, or a model alone."`
-	Rows     string        `help:"CSV file of rows to score; the default is the golden vectors, or rows that are made up." placeholder:"CSV"`
+	Rows     string        `help:"CSV file of rows to score; the default is the golden vectors, or generated rows." placeholder:"CSV"`
 	Duration time.Duration `help:"How long to measure." default:"2s"`
 	DryRun   bool          `name:"dry-run" help:"Print the policy, but do not write it into the manifest."`
 }

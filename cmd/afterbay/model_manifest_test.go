@@ -66,13 +66,13 @@ func TestModelsAreAddedVerifiedMeasuredAndListed(t *testing.T) {
 	if r := command(t, "", "model", "add", "risk.json", "--name", "risk", "--version", "2"); r.code == exitOK || !strings.Contains(r.stderr, "a version is never replaced") {
 		t.Errorf("%+v", r)
 	}
-	if r := command(t, "", "model", "add", "risk.json", "--name", "risk", "--version", "latest"); r.code != exitUsage || !strings.Contains(r.stderr, "a number from 1 that is raised with the file") {
+	if r := command(t, "", "model", "add", "risk.json", "--name", "risk", "--version", "latest"); r.code != exitUsage || !strings.Contains(r.stderr, "use a number from 1") {
 		t.Errorf("%+v", r)
 	}
 	out := must(t, "", "model", "verify", "models/risk/2/model.yaml", "models/tone/1/model.yaml")
 	for _, want := range []string{
-		"models/risk/2/model.yaml: risk version 2, xgboost: 64 golden vectors hold, alone, shuffled and beside others; margins differ by 0 at most",
-		"models/tone/1/model.yaml: tone version 1, text: 3 golden vectors hold, alone, shuffled and beside others; scores differ by 0 at most",
+		"models/risk/2/model.yaml: risk version 2, xgboost: 64 golden vectors match, alone, shuffled and in batches; margins differ by 0 at most",
+		"models/tone/1/model.yaml: tone version 1, text: 3 golden vectors match, alone, shuffled and in batches; scores differ by 0 at most",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%s\nlacks %s", out, want)

@@ -104,7 +104,7 @@ func TestOnlyCommandsThatScoreRunPrograms(t *testing.T) {
 		os.Remove("ran")
 	}
 	write(t, "risk.yaml", strings.Replace(processManifest, "workers: 1", "workers: 1, env: [AFTERBAY_TOKEN]", 1))
-	if r := command(t, "", "lint", "pipeline.yaml"); r.code != exitInvalid || !strings.Contains(r.stderr, "the variable AFTERBAY_TOKEN is of the engine") {
+	if r := command(t, "", "lint", "pipeline.yaml"); r.code != exitInvalid || !strings.Contains(r.stderr, "the variable AFTERBAY_TOKEN belongs to the engine") {
 		t.Errorf("%+v", r)
 	}
 }
@@ -159,7 +159,7 @@ func TestProgramThatMixesRowsIsNotUsable(t *testing.T) {
 	outsideFolder(t)
 	write(t, "model.py", "def predict(values, card):\n  return [[v[0] / 2 + max(map(len, card))] for v in values.tolist()]\n")
 	r := command(t, "", "model", "verify", "risk.yaml")
-	if r.code != exitInvalid || !strings.Contains(r.stderr, "has other scores alone") || !strings.Contains(r.stderr, "rows must not see each other") {
+	if r.code != exitInvalid || !strings.Contains(r.stderr, "has other scores alone") || !strings.Contains(r.stderr, "a row must not change the score of another row") {
 		t.Errorf("%+v", r)
 	}
 }
@@ -189,7 +189,7 @@ func TestServerThatIsAwayAtTheStartIsTriedAgain(t *testing.T) {
 			}
 		}
 		write(t, "pipeline.yaml", pipeline)
-		if r := command(t, "", "lint", "pipeline.yaml", "risk.yaml"); r.code != exitOK || !strings.Contains(r.stdout, "warning: models.risk") || !strings.Contains(r.stdout, "the model is checked by: afterbay model verify risk.yaml") {
+		if r := command(t, "", "lint", "pipeline.yaml", "risk.yaml"); r.code != exitOK || !strings.Contains(r.stdout, "warning: models.risk") || !strings.Contains(r.stdout, "to check the model: afterbay model verify risk.yaml") {
 			t.Errorf("lint needs the server of %s: %+v", remote, r)
 		}
 		if r := command(t, "", "lint", "pipeline.yaml", "--connect"); r.code != exitInvalid || !strings.Contains(r.stderr, "unreachable: ") {

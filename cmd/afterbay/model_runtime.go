@@ -7,15 +7,15 @@ import (
 )
 
 type modelRuntimeCommand struct {
-	Wheel  string `type:"existingfile" placeholder:"FILE" help:"Take it out of this wheel of the Python package onnxruntime."`
-	Lib    string `type:"existingfile" placeholder:"FILE" help:"Take this library."`
-	SHA256 string `name:"sha256" placeholder:"DIGEST" help:"Digest that the library must have, if it is not the one that is known here."`
+	Wheel  string `type:"existingfile" placeholder:"FILE" help:"Extract it from this wheel of the Python package onnxruntime."`
+	Lib    string `type:"existingfile" placeholder:"FILE" help:"Install this library file."`
+	SHA256 string `name:"sha256" placeholder:"DIGEST" help:"SHA-256 digest of the library, if it is not the known version."`
 }
 
 // Help describes the source and the destination of the library.
 func (modelRuntimeCommand) Help() string {
-	return "Installs the library of ONNX Runtime " + onnx.RuntimeVersion + ", which models of ONNX other than trees need, into the user's cache: " +
-		"from the Python package onnxruntime, which pip downloads, or from a file. A file of another digest than the known one is refused."
+	return "Installs the library of ONNX Runtime " + onnx.RuntimeVersion + ", which ONNX models other than trees need, into the user's cache: " +
+		"from the Python package onnxruntime, which pip downloads, or from a file. A file with another digest is refused."
 }
 
 // Run installs the library and prints its path.

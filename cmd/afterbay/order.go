@@ -9,12 +9,12 @@ import (
 )
 
 type orderCommand struct {
-	Status orderStatusCommand `cmd:"" help:"Say how far each source partition is, how many events wait for their turn, and which source partition they wait for."`
-	Skip   orderSkipCommand   `cmd:"" help:"Do not wait any more for a source partition, up to now. Its events of before have their turn when they come: they are forced. The log has it, so that a replay does the same. A process must run the pipeline."`
+	Status orderStatusCommand `cmd:"" help:"Show the position of each source partition, how many events wait, and the source partition that they wait for."`
+	Skip   orderSkipCommand   `cmd:"" help:"Stop waiting for a source partition, up to now. Its earlier events are then forced when they arrive. The log records the skip, so a replay gives the same result. A process must run the pipeline."`
 }
 
 type orderStatusCommand struct {
-	Pipeline string `arg:"" optional:"" help:"Name of the pipeline; without it all that the process runs and that read several partitions in one order."`
+	Pipeline string `arg:"" optional:"" help:"Name of the pipeline. The default is all pipelines of the process that read several partitions in one order."`
 	directoryFlags
 	JSON bool `name:"json" help:"Print what GET /v1/order replies with: pipelines, a list of pipeline, order, held, forced, late, sources, stages and partitions; times in seconds."`
 }
@@ -27,7 +27,7 @@ type orderSkipCommand struct {
 
 // Run prints the partitions that events wait for.
 func (c *orderStatusCommand) Run(a *app) error {
-	client, err := c.process(a, errors.New("no process runs here that knows what events wait for: start afterbay run, and name its directory with --data or, on Kafka, its address with --url http://host:port"))
+	client, err := c.process(a, errors.New("no process here knows the waiting events: start afterbay run, and name its directory with --data or, on Kafka, its address with --url http://host:port"))
 	if err != nil {
 		return err
 	}
@@ -63,6 +63,6 @@ func (c *orderSkipCommand) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(a.stdout, "%s is skipped up to now: %s waited for it. Its events of before are forced when they come\n", done.Source, counted(done.Held, "event"))
+	_, err = fmt.Fprintf(a.stdout, "%s is skipped up to now: %s waited for it. Its earlier events are forced when they arrive\n", done.Source, counted(done.Held, "event"))
 	return err
 }

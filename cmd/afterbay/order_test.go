@@ -126,7 +126,7 @@ func heldIsExplained(t *testing.T) {
 func refused(t *testing.T, url, scraper string) {
 	t.Helper()
 	for source, want := range map[string]string{
-		"payments/0": `no event waits for payments/0: pipeline "shops" waits for payments/1`, "payments/7": "there are payments/0, payments/1", "clicks/0": "is no source partition",
+		"payments/0": `no event waits for payments/0: pipeline "shops" waits for payments/1`, "payments/7": "it has payments/0, payments/1", "clicks/0": "is not a source partition",
 	} {
 		if r := command(t, "", "order", "skip", "shops", "--source", source); r.code != exitFailure || !strings.Contains(r.stderr, want) {
 			t.Errorf("%s: %+v", source, r)

@@ -14,25 +14,25 @@ import (
 
 type placementCommand struct {
 	File   string `arg:"" optional:"" help:"Pipeline file."`
-	Events string `help:"File of events to repeat, NDJSON, or CSV with a header. Without it events are made up of the input's fields." placeholder:"FILE"`
+	Events string `help:"File of events to repeat, NDJSON, or CSV with a header. Without it, events are generated from the input's fields." placeholder:"FILE"`
 	placementFlags
-	Pipeline string        `help:"Pipeline, where several of the file have models." placeholder:"NAME"`
-	Model    string        `help:"Model to place, where the pipeline has several." placeholder:"NAME"`
+	Pipeline string        `help:"Pipeline, if several of the file have models." placeholder:"NAME"`
+	Model    string        `help:"Model to place, if the pipeline has several." placeholder:"NAME"`
 	Rate     int           `help:"Events per second, on a fixed schedule." default:"2000"`
 	Duration time.Duration `help:"How long to keep the rate, in each round." default:"5s"`
-	Rounds   int           `help:"Rounds, each of both placements; medians of their figures count." default:"3"`
+	Rounds   int           `help:"Rounds, each with both placements; the result is the median." default:"3"`
 	parallelismFlags
 	Dir    string        `help:"Folder to work in, on the disk to measure. The default is a temporary one." placeholder:"DIR"`
-	Seed   uint64        `help:"Seed of the events that are made up." default:"1"`
-	Budget time.Duration `help:"What an event may take at p99, from its append until its outputs are durable; the command exits with 1 where neither placement keeps it." placeholder:"DURATION"`
-	Phases string        `help:"Measure nothing: sum up these p99s of queue, feature, model, emit, commit, such as feature=8ms,model=22ms,emit=4ms." placeholder:"PHASE=TIME,..."`
+	Seed   uint64        `help:"Seed of generated events." default:"1"`
+	Budget time.Duration `help:"Limit of an event's time at p99, from its append until its outputs are durable. The command exits with 1 if neither placement keeps it." placeholder:"DURATION"`
+	Phases string        `help:"Do not measure: add up these p99s of queue, feature, model, emit and commit, such as feature=8ms,model=22ms,emit=4ms." placeholder:"PHASE=TIME,..."`
 	JSON   bool          `help:"Print JSON." name:"json"`
 }
 
 // placementFlags select the endpoint to compare with.
 type placementFlags struct {
-	Endpoint      string `help:"Endpoint that has the model: grpc://HOST:PORT, grpcs://, http:// or https://, which speaks the Open Inference Protocol. Without it this machine serves it, by afterbay serve." placeholder:"URL"`
-	EndpointModel string `help:"What the endpoint calls the model; the default is its name in the pipeline." placeholder:"NAME"`
+	Endpoint      string `help:"Endpoint of the model with the Open Inference Protocol: grpc://HOST:PORT, grpcs://, http:// or https://. Without it, afterbay serve runs on this machine." placeholder:"URL"`
+	EndpointModel string `help:"Name of the model at the endpoint; the default is its name in the pipeline." placeholder:"NAME"`
 	Token         string `help:"Token for --endpoint." env:"AFTERBAY_TOKEN"`
 	Place         string `hidden:"" help:"Measure one placement, and print it for the command that started this one." enum:"inside,endpoint," default:""`
 }
@@ -78,15 +78,15 @@ func (c *placementCommand) Run(a *app) error {
 func (c *placementCommand) validate() error {
 	switch {
 	case c.Phases != "" && c.File != "":
-		return usage("--phases measures nothing: leave out %s, or --phases", c.File)
+		return usage("--phases does not measure: leave out %s, or --phases", c.File)
 	case c.Phases == "" && c.File == "":
 		return usage("name a pipeline file to measure, or give p99s with --phases")
 	case c.Rate < 1 || c.Rounds < 1 || c.Duration < 100*time.Millisecond || c.Budget < 0 || c.Parallelism < 0:
-		return usage("--rate and --rounds are above 0, --duration 100ms or more, --budget and --parallelism not below 0")
+		return usage("--rate and --rounds must be above 0, --duration 100ms or more, --budget and --parallelism 0 or more")
 	case c.Events == "-":
 		return usage("--events: name a file, since it is read for each placement")
 	case c.EndpointModel != "" && c.Endpoint == "":
-		return usage("--endpoint-model is of --endpoint")
+		return usage("--endpoint-model needs --endpoint")
 	}
 	return nil
 }

@@ -129,7 +129,7 @@ func TestPlacementMeasuresBothPlacements(t *testing.T) {
 	if found.Endpoint.Endpoint < 10e6 || found.Inside.Endpoint != 0 {
 		t.Errorf("the endpoint holds %d bytes", found.Endpoint.Endpoint)
 	}
-	if found.Placement != "embed" || !strings.Contains(found.Reason, "both would do") {
+	if found.Placement != "embed" || !strings.Contains(found.Reason, "both are fast enough") {
 		t.Errorf("%s: %s", found.Placement, found.Reason)
 	}
 }
@@ -231,7 +231,7 @@ func TestPlacementRefusesWhatItCannotMeasure(t *testing.T) {
 		part string
 	}{
 		"nothing":           {nil, exitUsage, "name a pipeline file"},
-		"both":              {[]string{file, "--phases", "model=1ms"}, exitUsage, "measures nothing"},
+		"both":              {[]string{file, "--phases", "model=1ms"}, exitUsage, "does not measure"},
 		"stage":             {[]string{"--phases", "modle=1ms"}, exitUsage, "there are queue, feature"},
 		"rate":              {[]string{file, "--rate", "0"}, exitUsage, "--rate"},
 		"standard input":    {[]string{file, "--events", "-"}, exitUsage, "name a file"},
@@ -240,7 +240,7 @@ func TestPlacementRefusesWhatItCannotMeasure(t *testing.T) {
 		"no such model":     {[]string{two, "--model", "thrid"}, exitUsage, "choose one of other, fraud"},
 		"pipeline":          {[]string{file, "--pipeline", "counts"}, exitUsage, "no pipeline counts with a model"},
 		"no events":         {events("none.ndjson"), exitUsage, "has no events"},
-		"all dead letters":  {events("bad.ndjson"), exitFailure, "became dead letters and 0 rows came to models, which measures nothing: decode: "},
+		"all dead letters":  {events("bad.ndjson"), exitFailure, "became dead letters and 0 rows reached models, so the measurement is not valid: decode: "},
 		"endpoint unspoken": {[]string{file, "--rate=100", "--duration=200ms", "--endpoint", silent.URL}, exitFailure, "metadata"},
 	} {
 		r := placementFails(t, c.args...)

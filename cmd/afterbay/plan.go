@@ -11,14 +11,14 @@ import (
 )
 
 type planCommand struct {
-	Rate       string        `help:"Events to keep up with: events a second, or a rate such as 3000/m." required:"" placeholder:"RATE"`
+	Rate       string        `help:"Rate of events: events a second, or a rate such as 3000/m." required:"" placeholder:"RATE"`
 	Batch      int           `help:"Events of a call." placeholder:"N"`
-	BatchTime  time.Duration `help:"That a call takes." placeholder:"DURATION"`
-	Model      string        `help:"Instead of both: a model, or its manifest, .yaml, whose calls are measured here. The events of a call are those of its policy, or what pays." placeholder:"FILE"`
-	Rows       string        `help:"CSV file of rows to measure --model with; the default is its golden vectors, or rows that are made up." placeholder:"CSV"`
+	BatchTime  time.Duration `help:"Duration of a call." placeholder:"DURATION"`
+	Model      string        `help:"Instead of both: a model, or its manifest, .yaml. The command measures its calls. The events of a call are those of its batch policy, or the best size." placeholder:"FILE"`
+	Rows       string        `help:"CSV file of rows to measure --model with; the default is its golden vectors, or generated rows." placeholder:"CSV"`
 	MeasureFor time.Duration `help:"How long to measure --model." default:"2s"`
-	Redundancy int           `help:"Times as many workers as are needed, so that some may be lost." default:"1"`
-	Cores      int           `help:"Cores of a machine; 0 is as many as this one has. A worker that computes its model keeps one busy." default:"0"`
+	Redundancy int           `help:"Factor of extra workers, so that some may fail: 2 plans twice the workers needed." default:"1"`
+	Cores      int           `help:"Cores of a machine; 0 is the number of this machine. A worker that computes its model uses one core." default:"0"`
 	JSON       bool          `help:"Print one object of JSON." name:"json"`
 }
 
@@ -29,7 +29,7 @@ func (c *planCommand) Run(a *app) error {
 		return failure.As(failure.OfUsage, fmt.Errorf("--rate: %w", err))
 	}
 	if c.Redundancy < 1 || c.Cores < 0 {
-		return usage("--redundancy is 1 or more, --cores not below 0")
+		return usage("--redundancy must be 1 or more, --cores 0 or more")
 	}
 	load := simulate.Load{Rate: rate, Batch: c.Batch, BatchTime: c.BatchTime, Redundancy: c.Redundancy, Cores: c.Cores}
 	if c.Cores == 0 {
@@ -43,7 +43,7 @@ func (c *planCommand) Run(a *app) error {
 			return err
 		}
 	case c.Batch == 0 || c.BatchTime == 0:
-		return usage("say how many events a call has and what it takes, such as --batch 64 --batch-time 5ms, or name a --model")
+		return usage("the size and time of a call are missing: add them, such as --batch 64 --batch-time 5ms, or name a --model")
 	}
 	plan, err := load.Resolve()
 	if err != nil {

@@ -13,10 +13,10 @@ type produceCommand struct {
 	Topic string `arg:"" help:"Topic to append to."`
 	File  string `arg:"" optional:"" help:"File to read; - is standard input." default:"-"`
 	directoryFlags
-	Format     string `help:"How the records are written: ndjson or csv. The default is what the file's name ends with, or ndjson. Files of gzip and zstd are decompressed." enum:"ndjson,csv," default:""`
+	Format     string `help:"Format of the records: ndjson or csv. The default is the extension of the file, or ndjson. Files of gzip and zstd are decompressed." enum:"ndjson,csv," default:""`
 	Key        string `help:"Field that keys the records, instead of the topic's." placeholder:"FIELD"`
-	Producer   string `help:"Name under which the records are numbered, so that a rerun repeats nothing. A file's default is its digest." placeholder:"NAME"`
-	Partitions int32  `help:"Make the topic with so many partitions where it is not there." placeholder:"N"`
+	Producer   string `help:"Producer name that numbers the records, so that a rerun repeats no record. The default for a file is its digest." placeholder:"NAME"`
+	Partitions int32  `help:"Create the topic with this number of partitions, if it does not exist." placeholder:"N"`
 }
 
 // Run appends the records.
@@ -35,12 +35,12 @@ func explainProduce(err error, c *produceCommand, producer string, done ingest.P
 		}
 		return usage("%w: name one of its fields with --key. Nothing was appended", err)
 	}
-	next := "run the same command again: it leaves out what is there already"
+	next := "run the same command again: it skips records that are in the topic already"
 	switch {
 	case producer == "":
-		next = "running it again repeats them, since the records have no numbers: see --producer"
+		next = "a rerun repeats them, because the records have no numbers: see --producer"
 	case errors.As(err, &line):
-		next = fmt.Sprintf("correct that line and run again with --producer %s, which leaves out what is there already", producer)
+		next = fmt.Sprintf("correct that line and run again with --producer %s, which skips records that are in the topic already", producer)
 	case errors.Is(err, embedded.ErrReadOnly):
 		next = "make " + c.Data + " writable and " + next
 	case errors.Is(err, embedded.ErrFull):

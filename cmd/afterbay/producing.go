@@ -34,7 +34,7 @@ func (a *app) produce(c *produceCommand) (err error) {
 	defer func() { err = errors.Join(err, closeDirectory()) }()
 	if local, ok := directory.(*inspect.Local); ok { // otherwise the process knows it
 		if takes, err := local.Takes(a.ctx, c.Topic); err != nil || !takes {
-			return cmp.Or(err, usage("topic %q is the engine's own: it takes no records from outside: append to the input of a pipeline, or start the pipeline that reads the topic", c.Topic))
+			return cmp.Or(err, usage("topic %q belongs to the engine: append to the input of a pipeline, or start the pipeline that reads the topic", c.Topic))
 		}
 	}
 	options.Key = c.Key
@@ -74,10 +74,10 @@ func (a *app) produce(c *produceCommand) (err error) {
 		fmt.Fprintf(a.stderr, "%s has no records: name a file that has some\n", source.Name)
 	}
 	if done.Keyless > 0 {
-		fmt.Fprintf(a.stderr, "%d of the records have no field %q, which keys %s: pipelines that key by it make dead letters of them\n", done.Keyless, options.Key, c.Topic)
+		fmt.Fprintf(a.stderr, "%d of the records have no field %q, which keys %s: in pipelines with this key they become dead letters\n", done.Keyless, options.Key, c.Topic)
 	}
 	if done.Repeated > 0 {
-		fmt.Fprintf(a.stderr, "left out %d records that were there already; to append them again, choose a --producer\n", done.Repeated)
+		fmt.Fprintf(a.stderr, "skipped %d records that were in the topic already; to append them again, choose another --producer\n", done.Repeated)
 	}
 	return nil
 }

@@ -13,8 +13,8 @@ import (
 
 type queueCommand struct {
 	Ls    queueLsCommand    `cmd:"" help:"List the events in the async queue of a pipeline, by partition and offset."`
-	Retry queueRetryCommand `cmd:"" help:"Call for queued events at once, before they are due. A process must run the pipeline."`
-	Drop  queueDropCommand  `cmd:"" help:"Give queued events up: they become dead letters. A process must run the pipeline."`
+	Retry queueRetryCommand `cmd:"" help:"Retry the calls of queued events now, before they are due. A process must run the pipeline."`
+	Drop  queueDropCommand  `cmd:"" help:"Drop queued events: they become dead letters. A process must run the pipeline."`
 }
 
 type queueLsCommand struct {

@@ -12,20 +12,20 @@ import (
 )
 
 type reprocessCommand struct {
-	File     string   `arg:"" help:"Pipeline file as it is to be: with the new model, or changed in other ways that keep its features."`
-	Pipeline string   `help:"Name of the pipeline, where the file has several."`
-	Model    []string `help:"Model in place of the file's: NAME@VERSION=FILE. NAME@VERSION alone sees that the file has that one." placeholder:"NAME@VERSION[=FILE]"`
-	From     string   `help:"Write nothing about events that were appended before, a time of RFC 3339; they count for features." placeholder:"TIME"`
-	To       string   `help:"Leave out events that were appended from then on." placeholder:"TIME"`
-	State    string   `name:"from-state" help:"Begin with the state that another generation has, and with the events behind it: a number of afterbay generations, which --to may have ended; or live, whose processes are to be stopped for the copy." placeholder:"GENERATION|live"`
-	Rate     float64  `help:"Most events a second, so that live ones have room; 0 is as many as can be." default:"0"`
-	Follow   bool     `help:"Go on with live events when they are reached, until a signal ends the command." short:"f"`
-	Switch   bool     `help:"Hand over to the new generation when the live one is reached: from then on it writes to the pipeline's topics."`
-	Into     []string `help:"Where the reprocessed outputs go: a sink of the file, after the switch for what came in between; or, instead of topics of the generation, the topic of all outputs, or by OUTPUT=TOPIC that of one. What is both is sink:NAME or topic:NAME." placeholder:"SINK|TOPIC|OUTPUT=TOPIC"`
-	DryRun   bool     `name:"dry-run" help:"Say what would be computed, which calls the journal answers and what the others would cost; write nothing and call nobody."`
-	Compare  bool     `help:"Say at the end how the new generation's outputs differ from those before: changed decisions, and how scores are distributed."`
+	File     string   `arg:"" help:"Changed pipeline file: with the new model, or with other changes that keep its features."`
+	Pipeline string   `help:"Name of the pipeline, if the file has several."`
+	Model    []string `help:"Model instead of the file's: NAME@VERSION=FILE. NAME@VERSION alone checks that the file has that version." placeholder:"NAME@VERSION[=FILE]"`
+	From     string   `help:"Write no outputs for events that were appended before this time (RFC 3339); they count for features." placeholder:"TIME"`
+	To       string   `help:"Leave out events that were appended from this time on." placeholder:"TIME"`
+	State    string   `name:"from-state" help:"Begin with the state of another generation, and with the events after it: a number of afterbay generations; or live, after you stopped its processes for the copy." placeholder:"GENERATION|live"`
+	Rate     float64  `help:"Maximum of events a second, to leave capacity for live events; 0 is no limit." default:"0"`
+	Follow   bool     `help:"Continue with live events, until a signal ends the command." short:"f"`
+	Switch   bool     `help:"Switch to the new generation when it has caught up: from then on it writes to the pipeline's topics."`
+	Into     []string `help:"Destination of the reprocessed outputs: a sink of the file, a topic for all outputs, or OUTPUT=TOPIC for one output. Write sink:NAME or topic:NAME for a name of both. The default is topics of the generation." placeholder:"SINK|TOPIC|OUTPUT=TOPIC"`
+	DryRun   bool     `name:"dry-run" help:"Print how many events would be computed, how many calls the journal answers, and the cost of the others. Nothing is written or called."`
+	Compare  bool     `help:"At the end, compare the new generation's outputs with the earlier ones: changed decisions, and distributions of scores."`
 	Plot     string   `help:"Draw the distributions of --compare to a file, .svg or .png." placeholder:"FILE"`
-	JSON     bool     `name:"json" help:"Print how far it is as an object of JSON a line: generation, group, topics, into, first, resumed, events, of, rate, models, delivered, sink, caught_up, outputs, dead_letters, live, done; and with --compare one more: compare."`
+	JSON     bool     `name:"json" help:"Print the progress as JSON, one object in each line: generation, group, topics, into, first, resumed, events, of, rate, models, delivered, sink, caught_up, outputs, dead_letters, live, done; and with --compare one more: compare."`
 	directoryFlags
 }
 
@@ -81,7 +81,7 @@ func (c *reprocessCommand) request() (request reprocess.Request, err error) {
 		}
 	}
 	if c.DryRun && c.Compare {
-		return request, usage("--dry-run: leave out --compare, for which there is nothing")
+		return request, usage("--dry-run has no outputs to compare: leave out --compare")
 	}
 	if c.DryRun && (c.Follow || c.Switch) {
 		return request, usage("--dry-run: leave out --follow and --switch")

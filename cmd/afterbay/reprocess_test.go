@@ -65,7 +65,7 @@ func TestStoppedPipelineIsDerivedAgainAndSwitched(t *testing.T) {
 	write(t, "limits.yaml", limitPipeline(100))
 	must(t, orders(0, 100), "produce", "orders", "--partitions", "2", "--key", "customer")
 	must(t, "", "run", "limits.yaml", "--listen", "none", "--until-idle")
-	if r := command(t, "", "reprocess", "limits.yaml"); r.code == exitOK || !strings.Contains(r.stderr, "nothing to reprocess") {
+	if r := command(t, "", "reprocess", "limits.yaml"); r.code == exitOK || !strings.Contains(r.stderr, "nothing needs reprocessing") {
 		t.Errorf("of an unchanged file: %+v", r)
 	}
 	write(t, "new.yaml", limitPipeline(500))
@@ -82,8 +82,8 @@ func TestStoppedPipelineIsDerivedAgainAndSwitched(t *testing.T) {
 	if got := must(t, "", "tail", "decided", "--view"); got != live {
 		t.Errorf("the view moved before the switch: %s", got)
 	}
-	mustHave(t, must(t, "", "reprocess", "new.yaml", "--switch"), "partition 0: live from offset", "partition 1: live from offset", "new.yaml is what runs from now on")
-	mustHave(t, must(t, "", "reprocess", "new.yaml", "--switch"), "generation 2 of limits", "partition 1: live from offset", "new.yaml is what runs from now on")
+	mustHave(t, must(t, "", "reprocess", "new.yaml", "--switch"), "partition 0: live from offset", "partition 1: live from offset", "run new.yaml from now on")
+	mustHave(t, must(t, "", "reprocess", "new.yaml", "--switch"), "generation 2 of limits", "partition 1: live from offset", "run new.yaml from now on")
 	if got := must(t, "", "tail", "decided", "--view"); got != derived {
 		t.Errorf("the view did not move: %s", got)
 	}
@@ -136,7 +136,7 @@ func TestRunningPipelineIsDerivedAgainAndSwitched(t *testing.T) {
 	follow, endFollow = background(t, "tail", "decided", "--follow", "--headers")
 	follow.wait(t, " 2\"")
 	endFollow()
-	if r := command(t, "", "reprocess", "new.yaml"); r.code == exitOK || !strings.Contains(r.stderr, "nothing to reprocess") {
+	if r := command(t, "", "reprocess", "new.yaml"); r.code == exitOK || !strings.Contains(r.stderr, "nothing needs reprocessing") {
 		t.Errorf("the new file again: %+v", r)
 	}
 	if code := end(); code != exitOK {
@@ -345,12 +345,12 @@ func TestDerivedFromAState(t *testing.T) {
 	must(t, orders(0, 100), "produce", "orders", "--partitions", "2", "--key", "customer")
 	must(t, "", "run", "limits.yaml", "--listen", "none", "--until-idle")
 	mustHave(t, must(t, "", "reprocess", "limits.yaml", "--to", "2100-01-01T00:00:00Z"), "generation 2 of limits: 100 events")
-	mustHave(t, must(t, "", "reprocess", "new.yaml", "--from-state", "live"), "generation 3 of limits: 0 events", "next: start what runs the pipeline")
+	mustHave(t, must(t, "", "reprocess", "new.yaml", "--from-state", "live"), "generation 3 of limits: 0 events", "next: start the pipeline")
 	must(t, orders(100, 50), "produce", "orders", "--key", "customer")
 	mustHave(t, must(t, "", "reprocess", "new.yaml", "--from-state", "2", "--dry-run"), "0 events of limits would be")
 	out, end := background(t, "run", "limits.yaml", "--listen", "127.0.0.1:0")
 	out.wait(t, "afterbay tail decided --follow")
-	if r := command(t, "", "reprocess", "limits.yaml", "--from-state", "live"); r.code == exitOK || !strings.Contains(r.stderr, "stop the process") {
+	if r := command(t, "", "reprocess", "limits.yaml", "--from-state", "live"); r.code == exitOK || !strings.Contains(r.stderr, "Stop the process") {
 		t.Errorf("of a pipeline that runs: %+v", r)
 	}
 	follow, endFollow := background(t, "tail", "decided", "--follow")
@@ -359,7 +359,7 @@ func TestDerivedFromAState(t *testing.T) {
 	}
 	endFollow()
 	for _, state := range []string{"2", "live"} {
-		mustHave(t, must(t, "", "reprocess", "new.yaml", "--from-state", state, "--compare"), ": 50 events reprocessed", "of 50 outputs differ", "; 0 were made only before, 0 only now", "spent_sum_24h: 0 differ")
+		mustHave(t, must(t, "", "reprocess", "new.yaml", "--from-state", state, "--compare"), ": 50 events reprocessed", "of 50 outputs differ", "; 0 exist only before, 0 only now", "spent_sum_24h: 0 differ")
 	}
 	if code := end(); code != exitOK {
 		t.Errorf("exit code %d: %s", code, out)

@@ -10,16 +10,16 @@ import (
 
 type runCommand struct {
 	Files []string `arg:"" name:"file" help:"Pipeline files. Their pipelines share one log."`
-	Data  string   `help:"Data directory; it is made where it is not there. On Kafka each process has its own, for a copy of its state and the identity by which it takes up its partitions again." default:"data" placeholder:"DIR"`
+	Data  string   `help:"Data directory; it is created if it does not exist. On Kafka, each process needs its own, for a copy of its state and its identity in the group." default:"data" placeholder:"DIR"`
 	engineFlags
 	listenFlags
 	parallelismFlags
 	stateFlags
 	traceFlags
-	Gateway         string `help:"Gateway file: serve clients in this process, which is the shortest way to an embedded log." placeholder:"FILE"`
+	Gateway         string `help:"Gateway file: serve clients in this process, the shortest path to an embedded log." placeholder:"FILE"`
 	UntilIdle       bool   `help:"Exit when all input is processed and committed."`
-	LeaveGroup      bool   `help:"On Kafka, hand the partitions to the other processes at the end. Without it they wait 6 s for this one to come back."`
-	StandbyReplicas int    `help:"On Kafka, how many other processes keep a warm copy of the state beside each partition, to take it over within seconds when its owner dies." placeholder:"N"`
+	LeaveGroup      bool   `help:"On Kafka, give the partitions to the other processes at the end. Without it, they wait 6 s for a restart of this process."`
+	StandbyReplicas int    `help:"On Kafka, how many other processes keep a warm copy of the state of each partition, to take it over within seconds after a crash." placeholder:"N"`
 }
 
 // Run runs the pipelines.
@@ -40,7 +40,7 @@ func (c *runCommand) Run(a *app) (err error) {
 	var clients *process.Gateway
 	if c.Gateway != "" {
 		if c.UntilIdle {
-			return usage("--gateway and --until-idle: clients may always send more: leave one of them out")
+			return usage("--gateway and --until-idle exclude each other, because clients may always send more: leave one out")
 		}
 		if clients, err = process.NewGateway(c.Gateway, fileKinds(), a.log, a.fault); err != nil {
 			return err

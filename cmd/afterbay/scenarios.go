@@ -11,7 +11,7 @@ import (
 
 type testCommand struct {
 	Files  []string `arg:"" name:"file" help:"Scenario files."`
-	Update bool     `help:"Write what happens into the files, where it differs from what they expect."`
+	Update bool     `help:"Write the actual results into the files, instead of different expected results."`
 }
 
 // Run runs the scenarios and prints for each whether it passed.

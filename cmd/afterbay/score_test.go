@@ -123,7 +123,7 @@ func TestRowsThatCannotBeScoredAreNamedAndPassedOver(t *testing.T) {
 		t.Errorf("exit %d: %s", r.code, r.stdout)
 	}
 	for _, part := range []string{
-		`row 2: rows.csv:3:5: column c: "x" is not a number`, "row 3: rows.csv:4:1: 2 cells, where the header has 6",
+		`row 2: rows.csv:3:5: column c: "x" is not a number`, "row 3: rows.csv:4:1: 2 cells, but the header has 6",
 		"row 5: rows.csv:6:11: column f: it is 1e+39", "row 6: rows.csv:7:", "4 rows of 7 could not be scored",
 	} {
 		if !strings.Contains(r.stderr, part) {

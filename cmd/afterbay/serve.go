@@ -13,12 +13,12 @@ import (
 )
 
 type serveCommand struct {
-	Models []string `name:"model" required:"" help:"A model and what requests call it: NAME=FILE, or NAME@VERSION=FILE. May be repeated; requests without a version get the last of a name." placeholder:"NAME=FILE"`
-	Listen string   `help:"Address; port 0 takes a free one." default:"127.0.0.1:8080" placeholder:"HOST:PORT"`
+	Models []string `name:"model" required:"" help:"A model and its name for requests: NAME=FILE, or NAME@VERSION=FILE. May be repeated; requests without a version get the last model of a name." placeholder:"NAME=FILE"`
+	Listen string   `help:"Address of the server; port 0 takes a free port." default:"127.0.0.1:8080" placeholder:"HOST:PORT"`
 	accessFlags
-	Streams int `help:"Streams at once, and other requests at once; more are told to come back." default:"256"`
+	Streams int `help:"Maximum of concurrent streams, and of other concurrent requests; further ones get a response to retry later." default:"256"`
 	requestFlags
-	Spill string `help:"Folder for answers that clients do not read yet; the default is the system's for temporary files." placeholder:"DIR"`
+	Spill string `help:"Folder for responses that clients have not read yet; the default is the system's temporary folder." placeholder:"DIR"`
 }
 
 // Run serves the models until the first signal.

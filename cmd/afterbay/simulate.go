@@ -10,26 +10,26 @@ import (
 )
 
 type simulateCommand struct {
-	Preset    string        `help:"Settings to start from, which flags change: textbook (a source of 500/s, 150/s while it is throttled, a queue of 200, marks 150 and 50, calls of 4ms), wide (marks 195 and 5), equal (100 and 100), fast (1.5ms)." default:"textbook" placeholder:"NAME"`
-	Arrivals  string        `help:"How events come: bernoulli, at most one a tick; poisson; steady; or file:PATH, when they came, a line each: milliseconds, durations or moments." placeholder:"HOW"`
+	Preset    string        `help:"Preset, which other flags change: textbook (a source of 500/s, 150/s while it is throttled, a queue of 200, marks 150 and 50, calls of 4ms), wide (marks 195 and 5), equal (100 and 100), fast (1.5ms)." default:"textbook" placeholder:"NAME"`
+	Arrivals  string        `help:"Arrival of events: bernoulli, at most one in a tick; poisson; steady; or file:PATH with arrival times, one in each line: milliseconds, durations or timestamps." placeholder:"HOW"`
 	Peak      string        `help:"Rate of the source at full rate, such as 500/s, 0.5/ms, or events a second." placeholder:"RATE"`
-	Throttled string        `help:"Rate of the source while it is throttled; with --backlog, at which the log is read meanwhile." placeholder:"RATE"`
-	Burst     string        `help:"The source comes and rests by turns, such as 2s/8s." placeholder:"ON/OFF"`
+	Throttled string        `help:"Rate of the source while it is throttled; with --backlog, the rate of reading the log meanwhile." placeholder:"RATE"`
+	Burst     string        `help:"The source alternates between active and resting, such as 2s/8s." placeholder:"ON/OFF"`
 	Rest      string        `help:"Rate of a source that rests." default:"0" placeholder:"RATE"`
-	Backlog   bool          `help:"A log stands before the queue: the source never slows down, what it sends waits."`
-	Poll      int           `help:"Events of one reading of the log, at most." default:"1024"`
-	Service   string        `help:"How long a call takes: 4ms, exponential:4ms, uniform:2ms-6ms, or file:PATH, times that were measured, a line each." placeholder:"TIME"`
-	Workers   int           `help:"Workers that make calls side by side." default:"1"`
-	Batch     int           `help:"Events of a call, at most." default:"1"`
-	Max       int           `help:"Most events of the queue; without marks they are at three and one quarter of it." placeholder:"N"`
-	High      int           `help:"The source is throttled when the queue is as deep." placeholder:"N"`
-	Low       int           `help:"And goes on when it is down to this; -1 is the preset's." default:"-1" placeholder:"N"`
+	Backlog   bool          `help:"Put a log before the queue: the source never slows down, and its events wait in the log."`
+	Poll      int           `help:"Maximum of events in one read of the log." default:"1024"`
+	Service   string        `help:"Duration of a call: 4ms, exponential:4ms, uniform:2ms-6ms, or file:PATH with measured times, one in each line." placeholder:"TIME"`
+	Workers   int           `help:"Workers that make calls concurrently." default:"1"`
+	Batch     int           `help:"Maximum of events in a call." default:"1"`
+	Max       int           `help:"Capacity of the queue; without marks, they are at three quarters and one quarter of it." placeholder:"N"`
+	High      int           `help:"The source is throttled when the queue reaches this depth." placeholder:"N"`
+	Low       int           `help:"The source continues when the queue is down to this depth; -1 is the preset's value." default:"-1" placeholder:"N"`
 	Duration  time.Duration `help:"Virtual time to simulate; the default is 4s, or up to the last event that a file has." placeholder:"DURATION"`
 	Tick      time.Duration `help:"Grain of the virtual time: workers look at the queue once a tick." default:"1ms"`
 	Seed      uint64        `help:"Seed of the random numbers, which are those of CPython." default:"7"`
 	Every     int           `help:"Ticks between lines; the default is 16 lines." placeholder:"TICKS"`
-	Sweep     bool          `help:"Try marks ever farther apart around the middle of those given, and show what that changes."`
-	Plot      string        `help:"Draw it: a file that ends in .svg or .png." placeholder:"FILE"`
+	Sweep     bool          `help:"Try marks at growing distances around the middle of the given marks, and show the effect."`
+	Plot      string        `help:"Draw the result into a file that ends in .svg or .png." placeholder:"FILE"`
 	JSON      bool          `help:"Print one object of JSON: produced, scored, dropped, peak_depth, throttled_ticks, switches, samples; with --sweep gaps." name:"json"`
 }
 

@@ -20,7 +20,7 @@ func (c *simulateCommand) options() (simulate.Options, error) {
 	}
 	o.Tick, o.Seed, o.Backlog, o.Poll, o.Workers, o.Batch = c.Tick, c.Seed, c.Backlog, c.Poll, c.Workers, c.Batch
 	if c.Tick <= 0 || c.Duration < 0 || c.Every < 0 {
-		return o, fmt.Errorf("--tick is above 0, --duration and --every not below it")
+		return o, fmt.Errorf("--tick must be above 0, --duration and --every not below it")
 	}
 	if err := c.source(&o); err != nil {
 		return o, err
@@ -87,7 +87,7 @@ func (c *simulateCommand) source(o *simulate.Options) (err error) {
 // become the default shares of the new size.
 func (c *simulateCommand) queue(q control.GateOptions) (control.GateOptions, error) {
 	if c.Max < 0 || c.High < 0 || c.Low < -1 {
-		return q, fmt.Errorf("--max, --high and --low are not below 0")
+		return q, fmt.Errorf("--max, --high and --low must be 0 or more")
 	}
 	if c.Max > 0 {
 		var err error

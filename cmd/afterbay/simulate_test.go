@@ -71,8 +71,8 @@ func TestSimulateReadsWhatWasRecorded(t *testing.T) {
 		"service \"fixed:x\"":            "--service fixed:x",
 		"the high mark 300":              "--high 300",
 		".svg or .png":                   "--plot depth.gif",
-		"--tick is above 0":              "--tick 0s",
-		"are not below 0":                "--max=-1",
+		"--tick must be above 0":         "--tick 0s",
+		"must be 0 or more":              "--max=-1",
 		"use poisson, or a shorter tick": "--peak 5000",
 	} {
 		r := command(t, "", append([]string{"simulate"}, fields(flags)...)...)
@@ -124,8 +124,8 @@ func TestPlanIsArithmetic(t *testing.T) {
 		t.Error(out)
 	}
 	for text, line := range map[string]string{
-		"say how many events": "plan --rate 5", "leave out --batch": "plan --rate 5 --batch 1 --model x", "rate \"x\"": "plan --rate x",
-		"--redundancy is 1 or more": "plan --rate 5 --batch 1 --batch-time 1ms --redundancy 0", "has to be above 0": "plan --rate 0 --batch 1 --batch-time 1ms",
+		"the size and time of a call are missing": "plan --rate 5", "leave out --batch": "plan --rate 5 --batch 1 --model x", "rate \"x\"": "plan --rate x",
+		"--redundancy must be 1 or more": "plan --rate 5 --batch 1 --batch-time 1ms --redundancy 0", "has to be above 0": "plan --rate 0 --batch 1 --batch-time 1ms",
 	} {
 		if r := command(t, "", fields(line)...); r.code != exitUsage || !strings.Contains(r.stderr, text) {
 			t.Errorf("%s: %+v", line, r)

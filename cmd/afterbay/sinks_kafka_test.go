@@ -95,7 +95,7 @@ func TestClustersThatCannotBeAreRefused(t *testing.T) {
 `)
 	r := command(t, "", "lint", "fraud.yaml", "other.yaml")
 	for _, want := range []string{
-		`sinks[0].kafka.cluster: "http://other" is not a valid URL`, `sinks[1].kafka.topic: "co pies" is not the name of a topic`, "sinks[1].max: it says nothing about what is not called by http",
+		`sinks[0].kafka.cluster: "http://other" is not a valid URL`, `sinks[1].kafka.topic: "co pies" is not the name of a topic`, "sinks[1].max: it has no effect for this kind of sink",
 		"sinks[0].kafka.cluster.sasl: plain without a secret of this cluster", "sinks[1].kafka.cluster.ca: there are certificates only",
 		`sinks[2].kafka.cluster.url: broker "other" is not HOST:PORT`,
 	} {
@@ -126,7 +126,7 @@ func TestConnectAsksWhereSinksWrite(t *testing.T) {
   - {from: decisions, name: d, files: {url: 's3://lake/x'}}
 `)
 	r := command(t, "", "lint", "--connect", "fraud.yaml")
-	for _, want := range []string{`sinks[0]: the cluster of the sink has no topic "copies"`, "sinks[2]: " + here + " is no folder", "sinks[3]: ", "127.0.0.1:1", "3 findings"} {
+	for _, want := range []string{`sinks[0]: the cluster of the sink has no topic "copies"`, "sinks[2]: " + here + " is not a folder", "sinks[3]: ", "127.0.0.1:1", "3 findings"} {
 		if !strings.Contains(r.stderr, want) {
 			t.Errorf("no %q in\n%s", want, r.stderr)
 		}

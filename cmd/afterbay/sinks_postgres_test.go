@@ -84,14 +84,14 @@ func TestSinksOfRowsThatCannotBeAreRefused(t *testing.T) {
 		{"{column: embed", "{column: body", `"body" is of type string: a vector is of one as number[384]`},
 		{"{column: embed", "{column: vector", `nothing is written to a column "vector"`},
 		{"exactly_once: true", "version: body", `support.yaml:12:114: sinks[0].postgres.version: this is of type string: a version is an int, number or time`},
-		{"exactly_once: true", "version: 'revision + 1'", `sinks[0].postgres.version: revision may be absent: say what then: revision ?? ...`},
+		{"exactly_once: true", "version: 'revision + 1'", `sinks[0].postgres.version: revision may be absent: write a default: revision ?? ...`},
 		{"exactly_once: true", "version: 'len(body) + revison'", `support.yaml:12:127: sinks[0].postgres.version: unknown name revison: did you mean revision?`},
-		{"(revision ?? 0) + first", "revision", `sinks[1].redis.version: this may be absent: a version is always there: say what it is then: ... ?? 0`},
+		{"(revision ?? 0) + first", "revision", `sinks[1].redis.version: this may be absent: a version is always there: write a default: ... ?? 0`},
 		{"(revision ?? 0) + first", "first + 1", `sinks[1].redis.version: this is the same for all records`},
 		{"exactly_once: true", "columns: {body: text, customer: text}", `"body" and "customer" go to one column, text`},
 		{"prefix: 'artifact:', key: id", "key: embed", `sinks[1].redis.key: "embed" is of type number[3]`},
-		{"cache, redis", "cache, window: 1h, redis", "sinks[1].window: it says nothing about what is not called by http"},
-		{"from: artifacts", "from: support.dlq", "of no types that are known"},
+		{"cache, redis", "cache, window: 1h, redis", "sinks[1].window: it has no effect for this kind of sink"},
+		{"from: artifacts", "from: support.dlq", "are unknown: only records of an emit"},
 		{"'${DATABASE_URL}'", "postgres://me:secret@host/x", "a password has no place in the file"},
 	} {
 		write(t, "support.yaml", strings.Replace(artifactsPipeline, c[0], c[1], 1))

@@ -130,7 +130,7 @@ func TestBudgetIsComparedWithWhatEventsTook(t *testing.T) {
 		t.Errorf("%+v", b)
 	}
 	text := must(t, "", "budget", "fraud")
-	for _, want := range []string{"commit", "SHARE", "1 events, of which 1 took longer than the 2\u00b5s of the budget, 1 of them because of ", "it is not kept"} {
+	for _, want := range []string{"commit", "SHARE", "1 events, 1 took longer than the 2\u00b5s of the budget, 1 of them because of ", "it is not kept"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%s lacks %s", text, want)
 		}

@@ -10,8 +10,8 @@ import (
 
 type skewCommand struct {
 	File     string `arg:"" help:"Pipeline file."`
-	Pipeline string `help:"Pipeline that is compared, where the file has several." placeholder:"NAME"`
-	Sample   string `help:"Share of the keys that is compared: always the same ones, by their hash." default:"1%" placeholder:"SHARE"`
+	Pipeline string `help:"Pipeline to compare, if the file has several." placeholder:"NAME"`
+	Sample   string `help:"Share of the keys to compare. The hash selects them, so each run compares the same keys." default:"1%" placeholder:"SHARE"`
 	tableFlags
 	directoryFlags
 	parallelismFlags
@@ -35,7 +35,7 @@ func (c *skewCommand) Run(a *app) error {
 		err = r.Write(a.stdout)
 	}
 	if err == nil && r.Differences > 0 {
-		err = fmt.Errorf("pipeline %s: %d values differ from what is computed again", r.Pipeline, r.Differences)
+		err = fmt.Errorf("pipeline %s: %d values differ from the recomputed values", r.Pipeline, r.Differences)
 	}
 	return err
 }

@@ -8,8 +8,8 @@ import (
 )
 
 type stateCommand struct {
-	Get  stateGetCommand  `cmd:"" help:"Print the features that a pipeline has of a key."`
-	Dump stateDumpCommand `cmd:"" help:"Print all that a pipeline stored, as NDJSON in the order of partition and key."`
+	Get  stateGetCommand  `cmd:"" help:"Print the features of a key in a pipeline."`
+	Dump stateDumpCommand `cmd:"" help:"Print the whole state of a pipeline, as NDJSON in the order of partition and key."`
 }
 
 type stateDumpCommand struct {

@@ -15,8 +15,8 @@ import (
 type stateGetCommand struct {
 	Pipeline string `arg:"" help:"Name of the pipeline, or PIPELINE.by-FIELD for features by another field."`
 	Key      string `arg:"" help:"Key of its events, or value of that field."`
-	File     string `help:"Pipeline file, which says what the features are called. The default is the one in the current folder that has the pipeline." placeholder:"FILE"`
-	Raw      bool   `help:"Print the entries as they are stored, as NDJSON."`
+	File     string `help:"Pipeline file, for the names of the features. The default is the file in the current folder with the pipeline." placeholder:"FILE"`
+	Raw      bool   `help:"Print the stored entries unchanged, as NDJSON."`
 	directoryFlags
 }
 
@@ -64,14 +64,14 @@ func (c *stateGetCommand) list(a *app) error {
 		return c.nothing()
 	}
 	report.WriteHeld(a.stdout, stored)
-	fmt.Fprintf(a.stderr, "no pipeline file in this folder has pipeline %s: name its file with --file to see the features and their values, or print what is stored with --raw\n", c.Pipeline)
+	fmt.Fprintf(a.stderr, "no pipeline file in this folder has pipeline %s: name its file with --file to see the features and their values, or print the stored entries with --raw\n", c.Pipeline)
 	return nil
 }
 
 var errNothing = errors.New("nothing stored")
 
 func (c *stateGetCommand) nothing() error {
-	return fmt.Errorf("pipeline %q has %w for key %q: keys are forgotten when they are silent for long; afterbay state dump shows those it has", c.Pipeline, errNothing, c.Key)
+	return fmt.Errorf("pipeline %q has %w for key %q: keys expire after a long time without events; afterbay state dump shows the keys that it has", c.Pipeline, errNothing, c.Key)
 }
 
 // describe prints the features of the key, one per line.

@@ -18,7 +18,7 @@ type statusCommand struct {
 
 // Run prints the status of the pipelines of a process.
 func (c *statusCommand) Run(a *app) error {
-	client, err := c.process(a, errors.New("no process runs here that knows the status of pipelines: start afterbay run, and name its directory with --data or, on Kafka, its address with --url http://host:port"))
+	client, err := c.process(a, errors.New("no process here knows the status of pipelines: start afterbay run, and name its directory with --data or, on Kafka, its address with --url http://host:port"))
 	if err != nil {
 		return err
 	}

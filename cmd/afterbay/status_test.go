@@ -65,7 +65,7 @@ PIPELINE  GROUP  OPEN  STATE    DUPLICATES  LATE
 support   parts  3     2.0 MiB  5           1
 
 PIPELINE  SINK       DELIVERED  OLDER  REPEATED  CALLS  FAILED  DEAD LETTERS  WAITING  FRESH P50  FRESH P99
-support   artifacts  90         2      1         12     3       1             4        500ms      3s         fails: it is only probed
+support   artifacts  90         2      1         12     3       1             4        500ms      3s         failing: the sink only probes it
 
 LAG: records that are not committed yet. P50, P99: times of events, see afterbay budget PIPELINE
 state: 5.0 MiB on disk; 3 checkpoints since the start, the newest took 12.3ms

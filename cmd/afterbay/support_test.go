@@ -58,7 +58,7 @@ func TestTextsBecomeVectorsInAPipeline(t *testing.T) {
 		return
 	}
 	supportFolder(t)
-	if out := must(t, "", "model", "verify", "minilm.yaml"); !strings.Contains(out, "minilm.yaml: minilm version 1, onnx: 10 golden vectors hold, alone, shuffled and beside others") {
+	if out := must(t, "", "model", "verify", "minilm.yaml"); !strings.Contains(out, "minilm.yaml: minilm version 1, onnx: 10 golden vectors match, alone, shuffled and in batches") {
 		t.Error(out)
 	}
 	write(t, "pipeline.yaml", `pipeline: support
@@ -213,7 +213,7 @@ steps:
 	for old, wrong := range map[string][2]string{
 		"pixels: 20000000": {"pixels: 100", "an image of 520 x 260 pixels, the limit is 100 in all"},
 		"sha256: 48":       {"sha256: 58", "it has the sha256 48fc"},
-		"ocr-read":         {"ocr-turn", "its metadata name no characters"},
+		"ocr-read":         {"ocr-turn", "its metadata has no characters"},
 	} {
 		write(t, "ocr.yaml", strings.Replace(read(t, "ocr.yaml"), old, wrong[0], 1))
 		r := command(t, strings.SplitAfter(events.String(), "\n")[0], "try", "pipeline.yaml")

@@ -100,7 +100,7 @@ func TestTrainingRowsOfTablesAreTheLiveOnes(t *testing.T) {
 		t.Errorf("lint warns of arrival: %s", got)
 	}
 	write(t, "arrival.yaml", strings.Replace(asOfPipeline, "as_of: event, time: {field: since, unit: s}, ", "", 1))
-	if got := command(t, "", "dataset", "arrival.yaml", "--from-data", "data", "--out", "rows.csv"); got.code != exitUsage || !strings.Contains(got.stderr, "columns plan.* of pipeline sales cannot be known") {
+	if got := command(t, "", "dataset", "arrival.yaml", "--from-data", "data", "--out", "rows.csv"); got.code != exitUsage || !strings.Contains(got.stderr, "columns plan.* of pipeline sales are unknown") {
 		t.Errorf("rows that no note is about are taken from the log: %s", got.stderr)
 	}
 	write(t, "append.yaml", strings.Replace(asOfPipeline, "time: {field: since, unit: s}, ", "", 1))

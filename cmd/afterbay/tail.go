@@ -11,18 +11,18 @@ import (
 type tailCommand struct {
 	Topic string `arg:"" help:"Topic to print."`
 	directoryFlags
-	Partition int32 `help:"Print this partition alone; -1 is all." default:"-1"`
-	From      int64 `help:"First offset; below 0 so many before the end." default:"0"`
-	Limit     int64 `help:"Print at most so many records; 0 is all." default:"0"`
-	Follow    bool  `help:"Wait for more, until a signal ends the command." short:"f"`
-	View      bool  `help:"Print what the topic would be if the newest generation of its pipeline had always been live: see afterbay reprocess."`
+	Partition int32 `help:"Print only this partition; -1 is all." default:"-1"`
+	From      int64 `help:"First offset; a negative number counts back from the end." default:"0"`
+	Limit     int64 `help:"Print at most this many records; 0 is all." default:"0"`
+	Follow    bool  `help:"Wait for more records, until a signal ends the command." short:"f"`
+	View      bool  `help:"Print the topic as if the newest generation of its pipeline had always been live: see afterbay reprocess."`
 	Headers   bool  `help:"Print JSON with partition, offset, time, key and headers, instead of values alone."`
 }
 
 // Run prints the records, one per line.
 func (c *tailCommand) Run(a *app) (err error) {
 	if c.Limit < 0 || c.Partition < inspect.AllPartitions {
-		return usage("--limit and --partition are 0 or more; --partition -1 is all")
+		return usage("--limit and --partition must be 0 or more; --partition -1 is all")
 	}
 	if c.View && c.From != 0 {
 		return usage("--view reads from the beginning: leave out --from")

@@ -13,16 +13,16 @@ import (
 
 type tokenCommand struct {
 	Issue   tokenIssueCommand   `cmd:"" help:"Print a token for a client of the gateway."`
-	Inspect tokenInspectCommand `cmd:"" help:"Show what a token says and, with keys, whether its signature holds, what is wrong and what to do next."`
+	Inspect tokenInspectCommand `cmd:"" help:"Show the claims of a token. With keys, also check its signature, and show the error and the next step."`
 }
 
 type tokenIssueCommand struct {
-	Keys     string        `required:"" help:"File of keys, as the gateway has it." placeholder:"FILE"`
-	Key      string        `required:"" help:"Id of the key that signs: one with a secret." placeholder:"ID"`
-	Client   string        `required:"" help:"Who the client is." placeholder:"NAME"`
-	Tenant   string        `help:"Whose client it is. Not needed where the key is of one tenant." placeholder:"NAME"`
-	Duration time.Duration `help:"How long the token lasts." default:"15m"`
-	Scope    string        `help:"Words with spaces between them, for other readers of the token: a gateway allows every client the same." placeholder:"WORDS"`
+	Keys     string        `required:"" help:"File of keys of the gateway." placeholder:"FILE"`
+	Key      string        `required:"" help:"Id of the key that signs; the key must have a secret." placeholder:"ID"`
+	Client   string        `required:"" help:"Name of the client." placeholder:"NAME"`
+	Tenant   string        `help:"Tenant of the client. Not needed if the key belongs to one tenant." placeholder:"NAME"`
+	Duration time.Duration `help:"Lifetime of the token." default:"15m"`
+	Scope    string        `help:"Scopes for other readers of the token, separated by spaces. The gateway ignores them: every client has the same rights." placeholder:"WORDS"`
 }
 
 // Run prints a token.

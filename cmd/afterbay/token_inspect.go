@@ -13,8 +13,8 @@ import (
 )
 
 type tokenInspectCommand struct {
-	Token string `arg:"" help:"The token; - reads it from standard input, so that it is in no list of processes."`
-	Keys  string `help:"File of keys to check it with, as the gateway has it." placeholder:"FILE"`
+	Token string `arg:"" help:"The token; - reads it from standard input, so that no process list shows it."`
+	Keys  string `help:"File of keys of the gateway, to check the token with." placeholder:"FILE"`
 }
 
 // Run shows a token, and fails if a gateway would refuse it.

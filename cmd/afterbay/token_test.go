@@ -32,7 +32,7 @@ func TestTokensAreIssuedAndInspected(t *testing.T) {
 
 		t.Setenv("GATEWAY_KEY", "another secret of thirty-two byte")
 		r := command(t, "", "token", "inspect", token, "--keys", "keys.yaml")
-		if mustHave(t, r.stdout+r.stderr, "does not hold", "token refused: bad signature (key "+key+"): see that issuer and gateway have the same key"); r.code != exitFailure || strings.Contains(r.stdout+r.stderr, secret) {
+		if mustHave(t, r.stdout+r.stderr, "does not hold", "token refused: bad signature (key "+key+"): check that issuer and gateway have the same key"); r.code != exitFailure || strings.Contains(r.stdout+r.stderr, secret) {
 			t.Errorf("exit %d: %s", r.code, r.stderr)
 		}
 		t.Setenv("GATEWAY_KEY", secret)

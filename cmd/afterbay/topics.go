@@ -11,14 +11,14 @@ import (
 )
 
 type topicsCommand struct {
-	Ls     topicsLsCommand     `cmd:"" default:"withargs" help:"List the topics and what they hold."`
+	Ls     topicsLsCommand     `cmd:"" default:"withargs" help:"List the topics and their contents."`
 	Delete topicsDeleteCommand `cmd:"" help:"Delete a topic and its records. It is refused while a pipeline, a table, a sink or a gateway of the process names it."`
 }
 
 type topicsLsCommand struct{ directoryFlags }
 
 type topicsDeleteCommand struct {
-	Topic string `arg:"" help:"Topic to delete. One that is created again under the name begins behind the last offset."`
+	Topic string `arg:"" help:"Topic to delete. If it is created again, it begins after the last offset."`
 	directoryFlags
 }
 

@@ -14,7 +14,7 @@ import (
 // traceFlags set where traces are sent. The environment variables are those of OpenTelemetry.
 type traceFlags struct {
 	Traces       string  `help:"Send traces of events to this collector of OpenTelemetry, OTLP over HTTP, such as http://localhost:4318." env:"OTEL_EXPORTER_OTLP_ENDPOINT" placeholder:"URL"`
-	TraceRatio   float64 `help:"Share of the events to trace that come without a trace; those that come with one say themselves." default:"0.1" env:"OTEL_TRACES_SAMPLER_ARG" placeholder:"RATIO"`
+	TraceRatio   float64 `help:"Share of events to trace, for events without a trace context. A trace context of an event decides for itself." default:"0.1" env:"OTEL_TRACES_SAMPLER_ARG" placeholder:"RATIO"`
 	TraceHeaders string  `hidden:"" env:"OTEL_EXPORTER_OTLP_HEADERS"`
 }
 

@@ -343,8 +343,8 @@ func (p *trouble) identityIsUsedTwice() {
 	follow.wait(p.T, `"n":3,`)
 	p.ok(os.CopyFS("two", os.DirFS("one")))
 	newer, endNewer := background(p.T, "run", "p.yaml", "--listen", "127.0.0.1:0", "--data", "two")
-	older.wait(p.T, "give each process a folder of its own")
-	if code := endOlder(); code != exitFailure || !strings.Contains(older.String(), "another process runs with this one's identity") {
+	older.wait(p.T, "give each process its own folder")
+	if code := endOlder(); code != exitFailure || !strings.Contains(older.String(), "another process has the same identity") {
 		p.Errorf("exit %d: %s", code, older)
 	}
 	p.produce(3, "")
@@ -371,7 +371,7 @@ func (p *trouble) topicTakesLess() {
 	p.make(p.name+"-out", "max.message.bytes", "20000", "retention.ms", "-1")
 	p.produce(2, `,"text":"`+strings.Repeat("x", 30_000)+`"`)
 	r := p.run()
-	p.fails(r, exitFailure, `topic "`+p.name+`-out"`, "raise max.message.bytes of the topic, as afterbay doctor says")
+	p.fails(r, exitFailure, `topic "`+p.name+`-out"`, "raise max.message.bytes of the topic (see afterbay doctor)")
 	r = command(p.T, "", "doctor", "--engine", os.Getenv("AFTERBAY_ENGINE"), "p.yaml")
 	change := "--entity-name " + p.name + "-out --add-config max.message.bytes="
 	_, value, found := strings.Cut(r.stdout, change)
@@ -492,7 +492,7 @@ func (p *trouble) inputGoesAway() {
 	follow.wait(p.T, `"n":3,`)
 	p.remove(p.name + "-in")
 	out.wait(p.T, "afterbay: pipeline")
-	if code := end(); code != exitFailure || !strings.Contains(out.String(), "begin anew under another pipeline name") {
+	if code := end(); code != exitFailure || !strings.Contains(out.String(), "start again with another pipeline name") {
 		p.Errorf("exit %d: %s", code, out)
 	}
 	p.fails(p.run(), exitFailure, "when the topic was deleted")

@@ -12,12 +12,12 @@ import (
 type tryCommand struct {
 	File   string `arg:"" help:"Pipeline file."`
 	Events string `arg:"" help:"File of events: NDJSON, or CSV with a header; - is standard input; or topic:NAME, the newest 10,000 records of a topic of the log, at most 16 MiB and for at most 30 s." default:"-"`
-	Topic  string `help:"Topic that the events go to; the default is the input of the first pipeline." placeholder:"TOPIC"`
-	Format string `help:"How the events are written: ndjson or csv. The default is what the file's name ends with, or ndjson." enum:"ndjson,csv," default:""`
-	Limit  *int   `help:"Print so many events; the default is 20, or all of them with --json." placeholder:"N"`
+	Topic  string `help:"Topic of the events; the default is the input of the first pipeline." placeholder:"TOPIC"`
+	Format string `help:"Format of the events: ndjson or csv. The default is the extension of the file, or ndjson." enum:"ndjson,csv," default:""`
+	Limit  *int   `help:"Print this many events; the default is 20, or all events with --json." placeholder:"N"`
 	tableFlags
 	directoryFlags
-	JSON bool `help:"Print JSON, an object a line, and the summary on standard error." name:"json"`
+	JSON bool `help:"Print JSON, one object in each line, and the summary on standard error." name:"json"`
 }
 
 // Run prints the outputs of the pipelines for the events.
@@ -67,5 +67,5 @@ func (a *app) dry() *dryrun.Program {
 
 // tableFlags provide the rows that pipelines look up.
 type tableFlags struct {
-	Table []string `help:"Rows of a table that a pipeline looks up: its topic, the field that holds their key, and a file, NDJSON or CSV." placeholder:"TOPIC:KEY=FILE"`
+	Table []string `help:"Rows of a lookup table: its topic, the field with the key, and a file, NDJSON or CSV." placeholder:"TOPIC:KEY=FILE"`
 }

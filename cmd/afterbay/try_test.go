@@ -92,7 +92,7 @@ pipeline tiers: 6 events, 1 late, 1 dropped
 	if out := must(t, "k,t,amount\na,1700000000,3\n", "try", "p.yaml", "--format", "csv"); !strings.Contains(out, `"spend_sum_1h":3,`) {
 		t.Error(out)
 	}
-	if r := command(t, "", "topics"); r.code != exitFailure || !strings.Contains(r.stderr, "no data directory") {
+	if r := command(t, "", "topics"); r.code != exitFailure || !strings.Contains(r.stderr, "not a data directory") {
 		t.Errorf("something was kept: %+v", r)
 	}
 }
@@ -182,7 +182,7 @@ func TestTryFollowsAnEventThroughAChain(t *testing.T) {
 		t.Error(diff)
 	}
 	if !strings.Contains(out, `"dead_letters":[{"stage":"decode"`) {
-		t.Error("the broken line is no dead letter")
+		t.Error("the broken line is not a dead letter")
 	}
 	if out := must(t, `{"k":"a","sold_count_24h":2}`, "try", "p.yaml", "--topic", "by-customer"); !strings.Contains(out, "pipeline merchants: 0 events") || !strings.Contains(out, `{"k":"a","both":3}`) {
 		t.Error(out)
@@ -264,7 +264,7 @@ steps:
 		t.Errorf("%+v", got)
 	}
 	write(t, "odd.ndjson", `{"user":"a","ts":17}`+"\n"+`{"user":"b","ts":18}`+"\n"+`{"user":"a","ts":19}`+"\n")
-	if got := must(t, "", "init", "--sample", "odd.ndjson"); !strings.Contains(got, "warning: ts is no event time: 17 is 1970-01-01T00:00:17Z in s") {
+	if got := must(t, "", "init", "--sample", "odd.ndjson"); !strings.Contains(got, "warning: ts is not an event time: 17 is 1970-01-01T00:00:17Z in s") {
 		t.Error(got)
 	}
 }

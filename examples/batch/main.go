@@ -30,7 +30,7 @@ func main() {
 
 func run(ctx context.Context, out io.Writer, args []string) (err error) {
 	flags := flag.NewFlagSet("batch", flag.ContinueOnError)
-	file := flags.String("file", "pipeline.yaml", "pipeline file, whose sinks may be of the kind print")
+	file := flags.String("file", "pipeline.yaml", "pipeline file; its sinks may be of the kind print")
 	url := flags.String("from", "embedded", "log that has the records, as engine of a pipeline file names it")
 	data := flags.String("data", "data", "folder of the log, if it is embedded")
 	topic := flags.String("topic", "", "topic of the records, and of the pipeline's input")

@@ -36,7 +36,7 @@ func checkReplies(b *bound, found *lang.Findings) {
 	after, come := w.through("steps", b.Pipeline.Steps, answered{})
 	found.Errs, found.Warnings = append(found.Errs, w.twice...), append(found.Warnings, w.maybe...)
 	if come && !after.all {
-		found.Warnings = append(found.Warnings, "replies: an event may come to the end without one, by the conditions of the emits: it then ends as ok without payload")
+		found.Warnings = append(found.Warnings, "replies: an event can reach the end of the steps without a reply, if no condition of an emit is true: it then ends as ok without payload")
 	}
 }
 

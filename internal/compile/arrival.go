@@ -10,7 +10,7 @@ import (
 )
 
 // byArrival is the end of the warnings about outputs that depend on the order of arrival.
-const byArrival = "a run again may bring them in another order than live and than training, so rows may differ: see docs/guide/order-and-time.md, What depends on arrival"
+const byArrival = "a later run may read them in another order, so its rows may differ from live and training rows: see docs/guide/order-and-time.md, What depends on arrival"
 
 // Arrivals returns, for each pipeline, the reasons why its rows depend on the order of arrival. The
 // reasons are copied inputs, tables, and input topics that other pipelines write with another key,
@@ -65,9 +65,9 @@ func (c *Compiled) arrivals() (list []string) {
 	switch {
 	case len(c.Copies) == 0 || !c.Plan.Arrival || stateless && c.Plan.Dedupe == nil:
 	case len(c.Pipeline.Inputs) > 0:
-		list = append(list, fmt.Sprintf("inputs: the events of %s meet in the order in which they are copied: %s", strings.Join(c.Inputs(), ", "), byArrival))
+		list = append(list, fmt.Sprintf("inputs: the events of %s are merged in the order of their copies: %s", strings.Join(c.Inputs(), ", "), byArrival))
 	default:
-		list = append(list, fmt.Sprintf("input.repartition: events of several partitions of %s meet in the order in which they are copied: %s", c.Input(), byArrival))
+		list = append(list, fmt.Sprintf("input.repartition: events of several partitions of %s are merged in the order of their copies: %s", c.Input(), byArrival))
 	}
 	for _, topic := range c.Tables() {
 		if c.AsOfEvent(topic) {
@@ -80,7 +80,7 @@ func (c *Compiled) arrivals() (list []string) {
 
 // NewestRows returns the finding about a lookup that finds the newest rows of a table.
 func NewestRows(topic string) string {
-	return fmt.Sprintf("lookup: the rows of table %s are those that have arrived when an event is computed, not those of its event time: %s", topic, byArrival)
+	return fmt.Sprintf("lookup: an event reads the rows of table %s that have arrived when it is computed, not the rows of its event time: %s", topic, byArrival)
 }
 
 // AsOfEvent reports whether all lookups in a table find the rows that were valid at the time of the
@@ -107,12 +107,12 @@ func (c *Compiled) rekeyed(all []*Compiled) (list []string) {
 				writers = append(writers, writer.Name())
 			}
 			if e.Key != nil && e.Key.Name != writer.Pipeline.Input.Key {
-				list = append(list, fmt.Sprintf("input.topic: pipeline %s writes %s by the key %s: its partitions meet there in the order in which they are computed: %s", writer.Name(), c.Input(), e.Key.Name, byArrival))
+				list = append(list, fmt.Sprintf("input.topic: pipeline %s writes %s by the key %s: events of its partitions are merged there in the order of their computation: %s", writer.Name(), c.Input(), e.Key.Name, byArrival))
 			}
 		}
 	}
 	if len(writers) > 1 {
-		list = append(list, fmt.Sprintf("input.topic: pipelines %s write %s: their events meet there in the order in which they are computed: %s", strings.Join(writers, ", "), c.Input(), byArrival))
+		list = append(list, fmt.Sprintf("input.topic: pipelines %s write %s: their events are merged there in the order of their computation: %s", strings.Join(writers, ", "), c.Input(), byArrival))
 	}
 	slices.Sort(list)
 	return slices.Compact(list)

@@ -74,7 +74,7 @@ func bindConstants(c *lang.Scope) {
 			continue
 		}
 		if _, ok := c.Names.Schema.Lookup(k.Name); ok {
-			c.Fail(path, "%q is a field already: names are one flat set without shadowing", k.Name)
+			c.Fail(path, "%q is a field already: a pipeline has one namespace, without shadowing", k.Name)
 			continue
 		}
 		if (k.Value == nil) == (k.Table == nil) {

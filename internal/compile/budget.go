@@ -21,8 +21,8 @@ func budgetOf(p *lang.Pipeline, found *lang.Findings) observe.Budget {
 		found.Fail("budget.p99", "%v is below 0", b.P99)
 	}
 	if b.Order != 0 && !inTurns(p) {
-		found.Fail("budget.order", "no event of the pipeline waits for its turn")
-		found.Hint("remove it: only with repartition or inputs, and order: time, events wait for other partitions")
+		found.Fail("budget.order", "no event of the pipeline waits for other partitions")
+		found.Hint("remove it: events wait for other partitions only with order: time and with repartition or inputs")
 	}
 	budget, err := observe.NewBudget(b.P99, shares, observe.PhasesOf(inTurns(p)))
 	if err != nil {
@@ -41,9 +41,9 @@ func waits(p *lang.Pipeline, found *lang.Findings) {
 		idle, wait := idleOf(in.Time), in.Time.Wait
 		switch {
 		case idle == 0:
-			found.Warnings = append(found.Warnings, fmt.Sprintf("%s.time.idle: with never, events wait without end for a partition that has no event, and budget.p99 is %v: say how long a partition may be without one", path, p.Budget.P99))
+			found.Warnings = append(found.Warnings, fmt.Sprintf("%s.time.idle: with never, events wait without limit for a partition that has no event, and budget.p99 is %v: write how long events wait for such a partition", path, p.Budget.P99))
 		case idle+wait+p.Commit.Interval > p.Budget.P99:
-			found.Warnings = append(found.Warnings, fmt.Sprintf("%s.time.idle: events wait up to %v (idle), %v (wait) and a commit for a partition that has no event, and budget.p99 is %v: with one event a second in each partition, each event does; lower idle, or give the topic one partition", path, idle, wait, p.Budget.P99))
+			found.Warnings = append(found.Warnings, fmt.Sprintf("%s.time.idle: events wait up to %v (idle), %v (wait) and a commit for a partition that has no event, and budget.p99 is %v. With one event a second in each partition, each event waits so long: lower idle, or give the topic one partition", path, idle, wait, p.Budget.P99))
 		}
 	}
 }

@@ -56,10 +56,10 @@ func checkAskings(b *bound, nodes []lang.Node, found *lang.Findings) {
 			switch {
 			case f.By != a.by || f.Delay == 0:
 			case f.Delay != a.delay():
-				found.Fail(path+".delay", "another feature by %s has a delay of %v: they have one", f.By, a.delay())
+				found.Fail(path+".delay", "another feature by %s has a delay of %v: all features by one field share a delay", f.By, a.delay())
 			case queue >= 0:
-				found.Fail(path+".delay", "%s may queue events: the stage by %s would stand while they wait", nodes[queue].Path, f.By)
-				found.Hint("remove what queues: async, and call of the model")
+				found.Fail(path+".delay", "%s may queue events: the stage by %s would stop while they wait", nodes[queue].Path, f.By)
+				found.Hint("remove async of that step, and call of its model")
 			}
 		}
 	}

@@ -22,7 +22,7 @@ func (o *opening) modelCalling(path string, m *lang.Model, loaded model.Model) *
 		return nil
 	}
 	if info.Timeout > 0 && calling.Timeout > info.Timeout {
-		o.Warnings = append(o.Warnings, fmt.Sprintf("%s.call.timeout: %v is of no use: calls of model %s end after %v by themselves, as its manifest says", path, calling.Timeout, m.Name, info.Timeout))
+		o.Warnings = append(o.Warnings, fmt.Sprintf("%s.call.timeout: %v has no effect: the manifest of model %s ends its calls after %v", path, calling.Timeout, m.Name, info.Timeout))
 	}
 	calling.Implied, calling.Ready = m.Call == nil && m.Journal == nil, lang.ReadyOf(loaded)
 	kept, by := m.Journal, operator.JournalByRequest
@@ -44,7 +44,7 @@ func (o *opening) callsOf(path string, call *lang.Calling, info model.Info) *lan
 	}
 	bounded := *call
 	if call.Concurrency > info.CallsMax {
-		o.Warnings = append(o.Warnings, fmt.Sprintf("%s.concurrency: %d is more than the manifest's remote.calls, which bounds the calls at a time to %d: raise calls, or remove it", path, call.Concurrency, info.CallsMax))
+		o.Warnings = append(o.Warnings, fmt.Sprintf("%s.concurrency: %d is above remote.calls of the manifest, which allows %d calls at a time: raise remote.calls, or remove concurrency", path, call.Concurrency, info.CallsMax))
 		bounded.Concurrency = info.CallsMax
 	}
 	bounded.Concurrency = cmp.Or(bounded.Concurrency, info.CallsMax)

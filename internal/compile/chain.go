@@ -151,7 +151,7 @@ func readsEmit(path string, in *lang.Input, copied bool, writer *Compiled, e *op
 		case ok && !fits(slot.Type.Kind, t.Kind):
 			fail(".fields."+f.Name, "give it one type in both", "pipeline %q emits %q as %v to %q, and here it is %v", writer.Name(), f.Name, slot.Type.Kind, in.Topic, t.Kind)
 		case ok && slot.Type.Optional && !t.Optional:
-			fail(".fields."+f.Name, "make it optional here, or give it a value there: ... ?? 0", "pipeline %q emits %q to %q only where it is there", writer.Name(), f.Name, in.Topic)
+			fail(".fields."+f.Name, "make it optional here, or give it a value there: ... ?? 0", "pipeline %q emits %q to %q only if it has a value", writer.Name(), f.Name, in.Topic)
 		}
 	}
 	key := writer.Pipeline.Input.Key

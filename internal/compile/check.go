@@ -42,7 +42,7 @@ func check(b *bound, nodes []lang.Node, options Options, open *opened) *checked 
 	checkAskings(b, nodes, found)
 	c.sinks = checkSinks(b, found)
 	if c.feedback {
-		found.Warnings = append(found.Warnings, "features read past predictions, or lookups rows that the pipeline writes, so the events of one key are scored one after the other: throughput is at most 1 / (share of the hottest key x time of a model call)")
+		found.Warnings = append(found.Warnings, "features read past predictions, or lookups read rows that the pipeline writes, so the events of one key are scored one after the other: throughput is at most 1 / (share of the hottest key x time of a model call)")
 	}
 	c.errs, c.warnings = declarations(b, found), found.Warnings
 	return c
@@ -57,8 +57,8 @@ func misplaced(all []lang.Node, found *lang.Findings) {
 			continue
 		}
 		if _, _, at := scheduled(nodes); at >= 0 {
-			found.Fail(n.Path, "below %s: a %s is made of events in log order, before anything is scored or written for them", nodes[at].Step.StepKind().Name, n.Step.StepKind().Name)
-			found.Hint("write the " + n.Step.StepKind().Name + " above it; what is below it is done for the event that it makes")
+			found.Fail(n.Path, "below %s: a %s reads events in log order, before the pipeline scores or writes anything for them", nodes[at].Step.StepKind().Name, n.Step.StepKind().Name)
+			found.Hint("write the " + n.Step.StepKind().Name + " above it; the steps below it run for the event that it makes")
 			nodes = nodes[:len(nodes)-1]
 		}
 	}
@@ -88,7 +88,7 @@ func (c *checked) ownTables(nodes []lang.Node, queues bool, found *lang.Findings
 	}
 	if queues && !c.ordered {
 		found.Fail(nodes[at].Place().OwnTable, "the pipeline writes its rows, and events of a key may be queued: the lookup would miss rows of events in flight")
-		found.Hint("write ordered: true at the step that queues, or remove what queues: async, and call of the model")
+		found.Hint("write ordered: true at the step that queues events, or remove its async and the call of its model")
 	}
 	c.ordered, c.feedback = true, true
 }
@@ -102,8 +102,8 @@ func (c *checked) checkQueue(q lang.Queue, nodes []lang.Node, found *lang.Findin
 	keptInOrder(found, nodes, c.ordered)
 	queuedSeveral(found, nodes)
 	if c.ordered && slices.ContainsFunc(nodes, func(n lang.Node) bool { return n.Place().Log }) {
-		found.Fail("steps", "events of a key are queued behind each other, which those of groups have no place among")
-		found.Hint("remove ordered: true, and features of what a model that may be down answers")
+		found.Fail("steps", "events of a key are queued behind each other, and the events that a group makes have no place in that order")
+		found.Hint("remove ordered: true, and features that read outputs of a model that may be down")
 	}
 }
 
@@ -111,7 +111,7 @@ func (c *checked) checkQueue(q lang.Queue, nodes []lang.Node, found *lang.Findin
 func checkTurns(p *lang.Pipeline, found *lang.Findings) {
 	for _, word := range [][2]string{{"priority", p.Priority.High + p.Priority.Low}, {"tenant", p.Tenant.By}} {
 		if word[1] != "" {
-			found.Fail(word[0], "no event waits for its turn: nothing is scored off the loop")
+			found.Fail(word[0], "no event waits for its turn: the pipeline has no async score")
 			found.Hint("remove it, or write async: true at a score, or a call at its model")
 		}
 	}

@@ -72,7 +72,7 @@ func declared(p *lang.Pipeline, name string) (path string, ok bool) {
 func declaration(b *bound, name string, want value.Kind, places []string) *spec.Problem {
 	path, _ := declared(b.Pipeline, name)
 	slot, _ := b.Names.Lookup(name)
-	hint := fmt.Sprintf("declare `%s: %v` if the events have it so", name, want)
+	hint := fmt.Sprintf("declare `%s: %v` if the events have that type", name, want)
 	switch {
 	case want == value.Number && slot.Type.Kind == value.String:
 		hint += ", or write float(" + name + ") there"
@@ -84,7 +84,7 @@ func declaration(b *bound, name string, want value.Kind, places []string) *spec.
 		shown += fmt.Sprintf(" and %d more", len(places)-declaredShown)
 	}
 	return &spec.Problem{
-		Path: path, Message: fmt.Sprintf("%s is a %v, and %d places want a %v: %s", name, slot.Type, len(places), want, shown),
+		Path: path, Message: fmt.Sprintf("%s is a %v, but %d places need a %v: %s", name, slot.Type, len(places), want, shown),
 		Hint: hint,
 	}
 }

@@ -31,7 +31,7 @@ func (o *opening) openEncoders(b *bound) {
 		encoder, err := made.Encoder(writtenFields(of.Emit))
 		if err != nil {
 			o.Fail(of.Path, "%v", err)
-			o.Hint("the values of the emit are the fields of the schema, with types that fit")
+			o.Hint("emit the fields of the schema, with types that fit")
 			continue
 		}
 		if made.output != nil {
@@ -82,11 +82,11 @@ func (o *opening) openOutput(of lang.Formatted) (made outputFormat, err error) {
 	case f.Kinds() > 1:
 		return made, errOneFormat
 	case f.Register && !f.Registry:
-		return made, errors.New("register says nothing without a registry: write schema_registry: true beside it")
+		return made, errors.New("register has no effect without a registry: write schema_registry: true beside it")
 	case f.Kinds() == 0:
 		return made, errors.New("schema_registry needs a schema: name its file, {avro: <file>, schema_registry: true}, or that of protobuf or json_schema")
 	case f.JSONSchema != "" && !f.Registry:
-		return made, errors.New("json_schema is the schema that a registry has: write schema_registry: true beside it, or format: json")
+		return made, errors.New("json_schema needs a registry: write schema_registry: true beside it, or format: json")
 	}
 	var written registry.Written
 	switch {
@@ -159,7 +159,7 @@ func checkEncoded(b *bound, found *lang.Findings) {
 	for s := range lang.EachStep(b.Pipeline.Steps) {
 		for _, write := range s.Effect().Writes {
 			if !write.Emit && slices.Contains(encoded, write.Topic) {
-				found.Warnings = append(found.Warnings, fmt.Sprintf("steps: a function writes %q too, and its values are written as it returns them: it has to encode them by the format of the emits", write.Topic))
+				found.Warnings = append(found.Warnings, fmt.Sprintf("steps: a function writes %q too, and the engine writes its values unchanged: the function must encode them in the format of the emits", write.Topic))
 			}
 		}
 	}
@@ -171,11 +171,11 @@ func checkEncoded(b *bound, found *lang.Findings) {
 		}
 		if at := slices.Index(b.Pipeline.Replies, topic); at >= 0 {
 			found.Fail(fmt.Sprintf("replies[%d]", at), "%q is written with a format, and clients get JSON", topic)
-			found.Hint("write what clients get to a topic of its own, without a format")
+			found.Hint("write replies for clients to a separate topic, without a format")
 		}
 		if slices.ContainsFunc(b.Tables, func(t table.Spec) bool { return t.Topic == topic }) {
 			found.Fail(of.Path, "a lookup reads the rows of %q, and rows are JSON", topic)
-			found.Hint("write the rows to a topic of their own, without a format")
+			found.Hint("write the rows to a separate topic, without a format")
 		}
 	}
 }

@@ -43,7 +43,7 @@ func checkFormats(b *bound, formats map[string]format, found *lang.Findings) {
 		}
 		if _, err := envelope.New(in.Envelope, of, in.Fields); err != nil {
 			found.Fail(path+".fields", "%v", err)
-			found.Hint("a field is as " + path + ".format has it")
+			found.Hint("declare each field as " + path + ".format defines it")
 		}
 	}
 }
@@ -51,11 +51,11 @@ func checkFormats(b *bound, formats map[string]format, found *lang.Findings) {
 // warnOfChanges warns of properties of Debezium change events that the pipeline does not handle.
 func warnOfChanges(b *bound, in task.Input, path string, found *lang.Findings) {
 	if !slices.ContainsFunc(in.Fields, readsOp) {
-		found.Warnings = append(found.Warnings, path+".envelope: deletions are events too, and no field says which events are: add op: {from: envelope, type: string} to the fields, and leave events out by op != \"d\"")
+		found.Warnings = append(found.Warnings, path+".envelope: deletions are events too, and no field marks them: add op: {from: envelope, type: string} to the fields, and use op != \"d\" as condition")
 	}
 	own := slices.IndexFunc(b.Tables, func(t table.Spec) bool { return t.Own })
 	if own >= 0 && b.read.Sources == nil {
-		found.Warnings = append(found.Warnings, fmt.Sprintf("%s.envelope: Kafka places a record of Debezium by the JSON of its key, such as {\"%s\":7}, and a row of table %s by its key, such as 7: an event whose row is in another partition becomes a dead letter. Add repartition to %s, unless the connector writes keys as plain text",
+		found.Warnings = append(found.Warnings, fmt.Sprintf("%s.envelope: Kafka places a record of Debezium by the JSON of its key, such as {\"%s\":7}, and a row of table %s by its key, such as 7: an event becomes a dead letter if its row is in another partition. Add repartition to %s, unless the connector writes keys as plain text",
 			path, b.read.Key.Name, b.Tables[own].Topic, path))
 	}
 }

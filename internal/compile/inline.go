@@ -64,7 +64,7 @@ func (o *opening) inlineConfig(where string, manifest *model.Manifest, said mode
 			return
 		}
 	}
-	o.Fail(where, "no kind of models takes it")
+	o.Fail(where, "no kind of model accepts it: write a manifest")
 }
 
 func inlineOutput(f lang.Field) model.Output {

@@ -154,7 +154,7 @@ func (c *reader) inputTime(path string, in *lang.Input) {
 		c.Fail(path+".wait", "%v is out of range: use 0s to the lateness of %v", t.Wait, t.Lateness)
 	}
 	if t.Wait > 0 && t.ByArrival() {
-		c.Fail(path+".wait", "with order: arrival no event is waited for")
+		c.Fail(path+".wait", "with order: arrival the engine waits for no event")
 		c.Hint("remove one of them")
 	}
 	if t.Idle != 0 && (t.Idle < 100*time.Millisecond || t.Idle > 24*time.Hour) {
@@ -282,16 +282,16 @@ func (c *reader) merged(path string, list []lang.Input) {
 			at = lang.InputPath(i)
 		}
 		if slices.ContainsFunc(list[:i], func(o lang.Input) bool { return o.Topic == in.Topic }) {
-			c.Fail(at+".topic", "%q is there twice", in.Topic)
+			c.Fail(at+".topic", "%q occurs twice", in.Topic)
 		}
 		if in.Time.Late != list[0].Time.Late || in.Time.LateTo != list[0].Time.LateTo {
-			c.Fail(at+".time.late", "differs from the first input's: what is late is decided after the merging, so all inputs name one policy")
+			c.Fail(at+".time.late", "differs from the first input's: the engine finds late events after it merged the inputs, so all inputs need one policy")
 		}
 		if in.Repartition < 0 || in.Repartition > 1024 || in.Repartition != 0 && in.Repartition != partitions {
 			c.Fail(at+".repartition", "%d: use 1 to 1024 partitions, the same for all inputs", in.Repartition)
 		}
 		if in.Time.ByArrival() != list[0].Time.ByArrival() {
-			c.Fail(at+".time.order", "differs from the first input's: all inputs have one order")
+			c.Fail(at+".time.order", "differs from the first input's: all inputs need one order")
 		}
 		c.copies = append(c.copies, c.copying(at, in, partitions, types, count))
 	}
@@ -329,7 +329,7 @@ func (c *reader) copying(path string, in *lang.Input, partitions int32, types ma
 	c.Errs = append(c.Errs, from.Errs...)
 	for _, f := range from.read.Fields {
 		if f.From == decode.FromKey && f.Name != in.Key {
-			c.Fail(path+".fields."+f.Name, "%q is the key of the record, and copies have %q as their key", f.Name, in.Key)
+			c.Fail(path+".fields."+f.Name, "%q is the key of the record, but repartitioned records have %q as their key", f.Name, in.Key)
 			c.Hint("read it from the data of the event, or make it the key of the input")
 		}
 		t, known := types[f.Name]

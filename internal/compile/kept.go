@@ -28,7 +28,7 @@ func keptInOrder(found *lang.Findings, nodes []lang.Node, ordered bool) {
 		for _, f := range place.Failure {
 			for _, kept := range f.Place().Keeps {
 				if queue != nil {
-					found.Fail(kept.Path, "%s keeps something of each key, and %s may queue events: those of a key that are given up would come in any order", kept.What, queue.Path)
+					found.Fail(kept.Path, "%s keeps state of each key, and %s may queue events: events of a key that are given up would reach it in any order", kept.What, queue.Path)
 					found.Hint(orderHint(queue, "call a function that is not keyed"))
 				}
 			}
@@ -47,7 +47,7 @@ func queuedSeveral(found *lang.Findings, nodes []lang.Node) {
 			if several.Step.StepKind().Name == "group" {
 				what, instead = "a group with windows that overlap, which make", "remove size of the group, or score"
 			}
-			found.Fail(n.Path, "it may queue events, below %s several events of one", what)
+			found.Fail(n.Path, "it may queue events, and it is below %s several events of one", what)
 			found.Hint(instead + " in a pipeline that reads what this one emits")
 		}
 		if n.Place().Several {
@@ -70,13 +70,13 @@ func refuseKept(found *lang.Findings, place lang.Place, queue *lang.Node) {
 	for _, kept := range place.Keeps {
 		switch {
 		case place.Behind:
-			found.Fail(kept.Path, "its value or when needs %s, which may queue events, so those of a key would be added in any order", queue.Path)
-			found.Hint(orderHint(queue, "remove what queues: async, and call of the model"))
+			found.Fail(kept.Path, "its value or when needs %s, which may queue events, so events of a key would be added in any order", queue.Path)
+			found.Hint(orderHint(queue, "remove async of that step, and call of its model"))
 		case kept.What == "":
-			found.Fail(kept.Path, "%s above it may queue events, so those of a key would be counted in any order", queue.Path)
+			found.Fail(kept.Path, "%s above it may queue events, so events of a key would be counted in any order", queue.Path)
 			found.Hint(orderHint(queue, "write the features above it"))
 		default:
-			found.Fail(kept.Path, "%s keeps something of each key, and %s above it may queue events: those of a key would come in any order", kept.What, queue.Path)
+			found.Fail(kept.Path, "%s keeps state of each key, and %s above it may queue events: events of a key would reach it in any order", kept.What, queue.Path)
 			if found.Hint(orderHint(queue, "write this step above it")); kept.Timers {
 				found.Hint("write this step above it")
 			}
@@ -89,7 +89,7 @@ func withoutTimers(found *lang.Findings, place lang.Place) {
 	for _, kept := range place.Keeps {
 		if kept.Timers {
 			found.Fail(kept.Path, "%s has timers, which do not wait for the events that are queued", kept.What)
-			found.Hint("remove ordered and what needs it, or " + kept.What)
+			found.Hint("remove ordered and the features that need it, or " + kept.What)
 		}
 	}
 	for _, f := range place.Failure {
@@ -102,7 +102,7 @@ func withoutTimers(found *lang.Findings, place lang.Place) {
 func orderHint(queue *lang.Node, instead string) string {
 	hint := fmt.Sprintf("write ordered: true at %s, or %s", queue.Path, instead)
 	if queue.Place().Queues == lang.QueuesFailed {
-		hint = "an event whose call fails is queued: " + hint
+		hint = "an event is queued if its call fails: " + hint
 	}
 	return hint
 }

@@ -152,7 +152,7 @@ func (o *opening) whereModel(path string, m *lang.Model) bool {
 		}
 	}
 	if places > 1 {
-		o.Fail(path, "a model has one of a file, a name in Go, a url and a process")
+		o.Fail(path, "a model has only one of file, go, url and process")
 	}
 	return places <= 1
 }
@@ -174,7 +174,7 @@ func (o *opening) checkOutputs(path string, m *lang.Model) {
 // loadModel returns a model, or nil after it reported an error.
 func (o *opening) loadModel(path string, m *lang.Model) model.Model {
 	if m.Trees != "" && m.File == "" {
-		o.Fail(path+".trees", "only the trees of a file can be chosen")
+		o.Fail(path+".trees", "trees applies only to a model with a file")
 		o.Hint("remove it")
 	}
 	switch {
@@ -206,7 +206,7 @@ func (o *opening) loadModel(path string, m *lang.Model) model.Model {
 		}
 	case m.Manifest == nil && lang.NamesManifest(m.File) && !errors.Is(err, fs.ErrNotExist):
 		o.Fail(path+".file", "the manifest %s was not read", m.File)
-		o.Hint("mend what is wrong with it: afterbay lint says what that is")
+		o.Hint("run afterbay lint on the manifest, and correct the errors that it reports")
 	default:
 		o.Fail(path+".file", "%v", err)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -222,12 +222,12 @@ func (o *opening) open(path string, m *lang.Model) (model.Model, error) {
 		return models.FileWith(m.File, models.Options{Trees: m.Trees})
 	}
 	if m.Trees != "" {
-		o.Fail(path+".trees", "the model has a manifest, which says it")
+		o.Fail(path+".trees", "the model has a manifest, and the manifest chooses the trees")
 		o.Hint("write trees: " + m.Trees + " in the manifest")
 	}
 	if m.Version != m.Manifest.Version {
-		o.Fail(path+".version", "%d, where its manifest says %d", m.Version, m.Manifest.Version)
-		o.Hint("write the version whose file it is: both are raised with the file")
+		o.Fail(path+".version", "%d, but its manifest says %d", m.Version, m.Manifest.Version)
+		o.Hint("write the same version in both, and raise both when the file changes")
 	}
 	return o.openManifest(path, m.Manifest)
 }
@@ -241,7 +241,7 @@ func (o *opening) openManifest(path string, m *model.Manifest) (model.Model, err
 			return nil, err
 		}
 		o.Opened = append(o.Opened, loaded)
-		o.Warnings = append(o.Warnings, path+": the model's program was not run: `afterbay model verify` with its manifest runs it, and `afterbay try`")
+		o.Warnings = append(o.Warnings, path+": the model's program was not run: to run it, use `afterbay model verify` with its manifest, or `afterbay try`")
 		return loaded, nil
 	}
 	open := models.Started

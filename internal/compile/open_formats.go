@@ -167,9 +167,9 @@ type openedProtobuf struct {
 func (o *openedProtobuf) written(file string) (w registry.Written, err error) {
 	switch {
 	case o.text == "":
-		return w, fmt.Errorf("%s is no text of a schema, which a registry has: name the .proto file", file)
+		return w, fmt.Errorf("%s is not the text of a schema, and a registry needs the text: name the .proto file", file)
 	case len(o.imports) > 0:
-		return w, fmt.Errorf("%s imports %s, and with schema_registry a schema is one file: write what it imports into it. Imports of google/protobuf may stay", file, strings.Join(o.imports, ", "))
+		return w, fmt.Errorf("%s imports %s, and with schema_registry a schema is one file: copy the imported messages into it. Imports of google/protobuf may stay", file, strings.Join(o.imports, ", "))
 	}
 	return registry.Written{Type: registry.Protobuf, Text: o.text, Index: o.Index()}, nil
 }

@@ -89,7 +89,7 @@ func (q *questions) newest(path, subject, unknown string) *registry.Version {
 	case err != nil:
 		q.away(err)
 	case newest == nil && unknown != "":
-		q.warn(path, fmt.Sprintf("the schema registry has no subject %s: whether %s", subject, unknown))
+		q.warn(path, fmt.Sprintf("the schema registry has no subject %s: the first event shows whether %s", subject, unknown))
 	}
 	return newest
 }
@@ -97,8 +97,8 @@ func (q *questions) newest(path, subject, unknown string) *registry.Version {
 // input compares the schemas of an input.
 func (q *questions) input(path string, in *lang.Input) {
 	fields := q.fieldsOf(in.Topic)
-	if newest := q.newest(path, registry.Subject(in.Topic), "the fields are as its schemas have them is seen with the first event"); newest != nil {
-		q.wrong(path+".fields", newest.Fits(in.Envelope.Fields(fields)), "its events would be dead letters: a field is as the schema has it")
+	if newest := q.newest(path, registry.Subject(in.Topic), "the fields fit its schemas"); newest != nil {
+		q.wrong(path+".fields", newest.Fits(in.Envelope.Fields(fields)), "its events would be dead letters: declare each field as the schema defines it")
 		if why := newest.Unsafe(); why != "" {
 			q.warn(path, why)
 		}
@@ -113,11 +113,11 @@ func (q *questions) input(path string, in *lang.Input) {
 	}
 }
 
-const rowHint = "events that look such rows up would be dead letters, or find no value: a field is as the schema has it. Write `optional` before its type if rows may lack it"
+const rowHint = "events that find such rows would be dead letters, or would read no value: declare each field as the schema defines it. Write `optional` before its type if rows may lack it"
 
 // table compares the schemas of the rows that a lookup reads.
 func (q *questions) table(of lang.Rows, in *table.Spec) {
-	if newest := q.newest(of.Path, registry.Subject(in.Topic), "its rows have the fields is seen with the first event"); newest != nil {
+	if newest := q.newest(of.Path, registry.Subject(in.Topic), "its rows have the fields"); newest != nil {
 		if newest.Paths() || in.Envelope == envelope.None {
 			q.wrong(of.Path+".fields", in.Envelope.FitsRows(of.Fields, newest.Fits), rowHint)
 		}
@@ -126,7 +126,7 @@ func (q *questions) table(of lang.Rows, in *table.Spec) {
 		}
 	}
 	if newest := q.newest(of.Path, registry.KeySubject(in.Topic), ""); newest != nil { // without a schema, keys are text
-		q.wrong(of.Path+".table", newest.FitsKey(true), "its records would be of no row, and no event would find them")
+		q.wrong(of.Path+".table", newest.FitsKey(true), "its records would belong to no row, and no event would find them")
 	}
 }
 

@@ -45,8 +45,8 @@ func (c *Compiled) Unanswered(answers func(topic string) bool) spec.Problems {
 		topics = read
 	}
 	for _, e := range ends {
-		e.Message += ": those of clients would only expire"
-		e.Hint = "have the pipeline end them in " + Ended(p.Name) + ", which the gateway reads as one of its outputs, by naming the topics that reply to clients: replies: [" + strings.Join(topics, ", ") + "]"
+		e.Message += ": events of clients would only expire"
+		e.Hint = "let the pipeline end them in " + Ended(p.Name) + ", which the gateway reads as one of its outputs. Name the topics that reply to clients: replies: [" + strings.Join(topics, ", ") + "]"
 	}
 	return ends
 }

@@ -135,7 +135,7 @@ func TestGroupBelowARouteThatIsFedBackIsRefused(t *testing.T) {
 		},
 	}
 	_, err := Compile(p, Options{})
-	if want := "steps[1].route.high.steps[0].group: below route: a group is made of events in log order"; err == nil || !strings.HasPrefix(err.Error(), want) {
+	if want := "steps[1].route.high.steps[0].group: below route: a group reads events in log order"; err == nil || !strings.HasPrefix(err.Error(), want) {
 		t.Fatalf("%v, want %s", err, want)
 	}
 	p.Steps[1].(*steps.Route).Cases[0].When = "n > 1.0"

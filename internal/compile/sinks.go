@@ -37,20 +37,20 @@ func checkSinks(b *bound, found *lang.Findings) []Sunk {
 		case !naming.ValidTopic(s.Name):
 			found.Fail(path+".name", "%q is not the name of a sink: use letters, digits, '.', '_' and '-'", s.Name)
 		case naming.ReservedSink(s.Name):
-			found.Fail(path+".name", "sink %q has a name that is reserved: its group or its topics would be those of another part of the engine", s.Name)
+			found.Fail(path+".name", "sink %q has a reserved name: another part of the engine uses that group or those topics", s.Name)
 			found.Hint("give it a `name`, such as " + strings.ReplaceAll(s.Name, ".", "-") + "-sink")
 		case slices.ContainsFunc(list[:i], func(o Sunk) bool { return o.Name == s.Name }):
-			found.Fail(path+".name", "two sinks are named %q: their consumer group has that name", s.Name)
+			found.Fail(path+".name", "two sinks are named %q: the name of a sink is also its consumer group", s.Name)
 			found.Hint("give one of them a `name`")
 		}
 		if s.Config == nil {
-			found.Fail(path, "missing: nothing says where the records go")
+			found.Fail(path, "missing: the destination of the records")
 			found.Hint("name a kind of sink with its fields; in Go, set Config")
 			continue
 		}
 		if _, ok := s.Config.(sink.Opaque); !ok && b.Outputs.FormatOf(s.From) != (lang.OutputFormat{}) {
 			found.Fail(path+".from", "%q is written with a format, and this sink reads JSON", s.From)
-			found.Hint("use a sink of kind kafka, or emit to a topic of its own without a format")
+			found.Hint("use a sink of kind kafka, or emit to a separate topic without a format")
 		}
 		s.Topic = topicOf(b, &s.Sink, topics, !complete)
 		checkSink(path, s, found)
@@ -96,7 +96,7 @@ func topicOf(b *bound, s *lang.Sink, topics []string, partial bool) sink.Topic {
 func checkSink(path string, s *Sunk, found *lang.Findings) {
 	switch takes := TakenBy(s.Config); {
 	case takes == sink.Whole && s.Expire != 0:
-		found.Fail(path+".expire", "it says nothing about files: every record is kept, and tried until it is")
+		found.Fail(path+".expire", "it has no effect for files: the sink tries each record until it is written")
 		fallthrough
 	case takes != sink.Each:
 		noWindow(path, &s.Sink, found)
@@ -124,7 +124,7 @@ func noWindow(path string, s *lang.Sink, found *lang.Findings) {
 		set  bool
 	}{{"window", s.Window != 0}, {"max", s.Max != 0}} {
 		if word.set {
-			found.Fail(path+"."+word.name, "it says nothing about what is not called by http: no ids are remembered")
+			found.Fail(path+"."+word.name, "it has no effect for this kind of sink, which remembers no ids: it is for sinks of kind http")
 			found.Hint("remove it")
 		}
 	}

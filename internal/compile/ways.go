@@ -66,11 +66,11 @@ func (w *ways) emit(path string, all bool, before answered) answered {
 	switch {
 	case before.always != "" && all:
 		w.twice = append(w.twice, &spec.Problem{
-			Path: path, Message: fmt.Sprintf("events that come here were answered by %s: of two answers clients get the first alone", before.always),
+			Path: path, Message: fmt.Sprintf("events that come here already have a reply from %s: clients get only the first of two replies", before.always),
 			Hint: "leave one of the topics out of `replies`, or give the emits conditions that exclude each other",
 		})
 	case before.ever != "":
-		w.maybe = append(w.maybe, fmt.Sprintf("replies: events that come to %s may have been answered by %s: of two answers clients get the first alone; the cases of a route exclude each other", path, before.ever))
+		w.maybe = append(w.maybe, fmt.Sprintf("replies: events that come to %s may have a reply from %s already: clients get only the first of two replies; use cases of a route, which exclude each other", path, before.ever))
 	}
 	before.ever = cmp.Or(before.ever, path)
 	if all {
@@ -83,12 +83,12 @@ func (w *ways) emit(path string, all bool, before answered) answered {
 func (w *ways) group(path string, before answered) answered {
 	if before.ever != "" {
 		w.twice = append(w.twice, &spec.Problem{
-			Path: path, Message: fmt.Sprintf("its events were answered by %s, and end when the group does", before.ever),
-			Hint: "answer below the group, or leave that topic out of `replies`",
+			Path: path, Message: fmt.Sprintf("its events already have a reply from %s, and end with the group", before.ever),
+			Hint: "reply below the group, or leave that topic out of `replies`",
 		})
 	}
 	if !before.all {
-		w.end(path, "events that the group takes end with it, but for the newest")
+		w.end(path, "all events of a group but its newest end in the group")
 	}
 	return answered{all: before.all}
 }
@@ -99,7 +99,7 @@ func (w *ways) failure(path string, steps []lang.Step, before answered) {
 		return slices.ContainsFunc(s.Effect().Writes, func(write lang.Write) bool { return !write.Emit || !w.answers(write.Topic) })
 	})
 	if after, _ := w.through(path, steps, before); writes && !after.all {
-		w.end(path, "events that failed may have outputs that do not answer them")
+		w.end(path, "events that failed may write outputs, but no reply")
 	}
 }
 
@@ -129,7 +129,7 @@ func (w *ways) end(path, message string) {
 func (w *ways) inputs(p *lang.Pipeline) {
 	for path, in := range p.EachInput() {
 		if in.Dedupe != nil {
-			w.end(path+".dedupe", "events that came before are dropped")
+			w.end(path+".dedupe", "duplicate events are dropped")
 		}
 		if in.Time.Late == "drop" {
 			w.end(path+".time.late", "late events are dropped")
@@ -143,7 +143,7 @@ func Unanswered(p *lang.Pipeline, answers func(topic string) bool) spec.Problems
 	w := &ways{answers: answers}
 	w.inputs(p)
 	if after, come := w.through("steps", p.Steps, answered{}); come && !after.all {
-		w.end("steps", "events may come to the end without an output that answers them")
+		w.end("steps", "events may reach the end of the steps without a reply")
 	}
 	return w.ends
 }

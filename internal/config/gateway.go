@@ -84,13 +84,13 @@ var readTopics = spec.ListOf(spec.TextOf("a topic"))
 var gatewayFields = []spec.Field[Gateway]{
 	{Name: "gateway", Required: true, Form: spec.Into(func(g *Gateway) *string { return &g.Name }, spec.ReadName), Example: "chat"},
 	{Name: "listen", Form: spec.Into(func(g *Gateway) *string { return &g.Listen }, spec.TextOf("host:port")), Example: "0.0.0.0:8088"},
-	{Name: "cert", Form: spec.Into(func(g *Gateway) *string { return &g.Cert }, spec.ReadPath), Example: "chat.pem", Absent: "no TLS: a proxy in front of the gateway has it"},
+	{Name: "cert", Form: spec.Into(func(g *Gateway) *string { return &g.Cert }, spec.ReadPath), Example: "chat.pem", Absent: "no TLS: a proxy in front of the gateway may add it"},
 	{Name: "key", Form: spec.Into(func(g *Gateway) *string { return &g.Key }, spec.ReadPath), Example: "chat.key", Absent: "required with `cert`"},
 	{Name: "pipeline", Required: true, Form: spec.Into(func(g *Gateway) *GatewayPipeline { return &g.Pipeline }, spec.MappingOf(gatewayPipelineFields)),
 		Example: "{input: messages, outputs: [decisions], dead_letters: [moderation.dlq]}"},
 	{Name: "engine", // fieldsOfGateway sets its form, which depends on the kinds of logs
 		Example: "kafka://broker-1:9092", Absent: "that of `--engine` or `AFTERBAY_ENGINE`",
-		Help: "kafka://HOST:PORT[,HOST:PORT...], kafka+tls:// for an encrypted way, or embedded, the log of a data directory"},
+		Help: "kafka://HOST:PORT[,HOST:PORT...], kafka+tls:// for an encrypted connection, or embedded, the log of a data directory"},
 	{Name: "keys", Required: true, Form: spec.Into(func(g *Gateway) *string { return &g.Keys }, spec.ReadPath), Example: "keys.yaml"},
 	{Name: "cursor_key", Required: true, Or: "cursor_key_file", Form: spec.Into(func(g *Gateway) *string { return &g.CursorKey }, spec.Secret("cursor_key_file")), Example: "${CURSOR_KEY}"},
 	{Name: "cursor_key_file", Form: spec.Into(func(g *Gateway) *string { return &g.CursorKeyFile }, spec.ReadPath), Example: "/run/secrets/cursors", Absent: "`cursor_key`"},
@@ -114,9 +114,9 @@ var gatewayPipelineFields = []spec.Field[GatewayPipeline]{
 	{Name: "input", Required: true, Form: spec.Into(func(p *GatewayPipeline) *string { return &p.Input }, spec.TextOf("a topic")), Example: "messages"},
 	{Name: "outputs", Required: true, Form: spec.Into(func(p *GatewayPipeline) *[]string { return &p.Outputs }, readTopics), Example: "[decisions]"},
 	{Name: "partials", Form: spec.Into(func(p *GatewayPipeline) *[]string { return &p.Partials }, readTopics), Example: "[tokens]", Absent: "none"},
-	{Name: "dead_letters", Form: spec.Into(func(p *GatewayPipeline) *[]string { return &p.DeadLetters }, readTopics), Example: "[moderation.dlq]", Absent: "none: an event that became one ends as expired"},
+	{Name: "dead_letters", Form: spec.Into(func(p *GatewayPipeline) *[]string { return &p.DeadLetters }, readTopics), Example: "[moderation.dlq]", Absent: "none: an event that became a dead letter ends as expired"},
 	{Name: "late", Form: spec.Into(func(p *GatewayPipeline) *[]string { return &p.Late }, readTopics), Example: "[late-messages]", Absent: "none"},
-	{Name: "unreplied", Form: spec.Into(func(p *GatewayPipeline) *string { return &p.Unreplied }, spec.Choice[string]("expire")), Example: "expire", Absent: "a gateway does not start where it sees that there are any"},
+	{Name: "unreplied", Form: spec.Into(func(p *GatewayPipeline) *string { return &p.Unreplied }, spec.Choice[string]("expire")), Example: "expire", Absent: "a gateway does not start if it finds such an event"},
 }
 
 var gatewayLimitsFields = []spec.Field[GatewayLimits]{
@@ -189,11 +189,11 @@ func (g *Gateway) check(r *spec.Reader) {
 		r.Fail(at("gateway"), "gateway", spec.Shorten(g.Name)+" cannot begin the names of topics", "use 1 to 100 of the characters A-Z a-z 0-9 _ -")
 	}
 	if _, _, err := net.SplitHostPort(g.Listen); g.Listen != "" && err != nil {
-		r.Fail(at("listen"), "listen", spec.Shorten(g.Listen)+" is no host:port", "write 127.0.0.1:8088, or 0.0.0.0:8088 for clients of other machines")
+		r.Fail(at("listen"), "listen", spec.Shorten(g.Listen)+" is not a host:port", "write 127.0.0.1:8088, or 0.0.0.0:8088 for clients of other machines")
 	}
 	for i, origin := range g.Origins {
 		if path := fmt.Sprintf("origins[%d]", i); origin != "" && origin != "*" && origin != originOf(origin) {
-			r.Fail(at(path), path, spec.Shorten(origin)+" is no origin: no browser sends it", "write it as browsers do, https://example.org or http://localhost:3000, without a path and without the scheme's own port")
+			r.Fail(at(path), path, spec.Shorten(origin)+" is not an origin: no browser sends it", "write it as browsers do, https://example.org or http://localhost:3000, without a path and without the scheme's own port")
 		}
 	}
 	if g.Cert == "" && g.Key != "" {
@@ -218,9 +218,9 @@ func (g *Gateway) check(r *spec.Reader) {
 	case l.Window == 0, l.HeldFor == 0 && written: // not written, or an error was reported
 	case cmp.Or(l.HeldFor, sequence.DefaultHeldFor) < l.Window:
 	case l.HeldFor == 0:
-		r.Fail(at("limits.window"), "limits.window", fmt.Sprintf("events would be held for longer, %v, than they are remembered", sequence.DefaultHeldFor), "write `held_for`, less than the `window`, or a longer one")
+		r.Fail(at("limits.window"), "limits.window", fmt.Sprintf("events would be held for %v, which is longer than the window of their ids", sequence.DefaultHeldFor), "write `held_for`, less than the `window`, or a longer one")
 	default:
-		r.Fail(at("limits.held_for"), "limits.held_for", "events would be held for longer than they are remembered", "write less than the `window`")
+		r.Fail(at("limits.held_for"), "limits.held_for", "events would be held for longer than the window of their ids", "write less than the `window`")
 	}
 }
 

@@ -72,11 +72,11 @@ func TestWrongKeysAreRefusedWithPlaceAndNextStep(t *testing.T) {
 		{"secret: ${KEY}", "secret: ${ABSENT}", "keys.yaml:4:13: keys[0].secret: the environment variable ABSENT is not set: export ABSENT=..., or use `secret_file`"},
 		{"secret: ${KEY}", "secret: ${KEY}\n    secret_file: x", "keys.yaml:5:5: keys[0].secret_file: `secret` and `secret_file` exclude each other"},
 		{"    audience: gateway\n", "", "keys.yaml:3:5: keys[0]: `audience` is missing: add `audience: ...`"},
-		{"alg: RS256", "alg: none", `keys.yaml:6:20: keys[1].alg: "none" is none of`},
+		{"alg: RS256", "alg: none", `keys.yaml:6:20: keys[1].alg: "none" is not one of`},
 		{"issuer:", "isuer:", `keys.yaml:9:3: jwks.isuer: unknown word "isuer": did you mean`},
 		{"  tenant: acme\nlifetime", "lifetime", "keys.yaml:11:1: legacy: `tenant` is missing"},
 		{"lifetime: 15m", "lifetime: 48h", `keys.yaml:14:11: lifetime: "48h" is out of range`},
-		{"skew: 5s", "skew: 5s\n---\nkeys: []", "keys.yaml:17:1: one of 2 documents, where the file is to be one: write all keys into one"},
+		{"skew: 5s", "skew: 5s\n---\nkeys: []", "keys.yaml:17:1: one of 2 documents, but the file must have one: write all keys into one"},
 		{goodKeys, "", "keys.yaml:1:1: the file holds no key: start with `keys:`"},
 		{goodKeys, "keys: []\n", "keys.yaml:1:7: keys: is empty"},
 	} {
@@ -99,13 +99,13 @@ func TestWhatKeysNameWronglyIsExplainedWhereItStands(t *testing.T) {
 	t.Setenv("KEY", keySecret)
 	t.Setenv("SHORT", "guess me")
 	for text, want := range map[string]string{
-		"keys:\n  - {id: a b, secret: '${KEY}', audience: x}\n":                                           "keys.yaml:2:10: keys[0].id: is no id of a key",
+		"keys:\n  - {id: a b, secret: '${KEY}', audience: x}\n":                                           "keys.yaml:2:10: keys[0].id: is not an id of a key",
 		"keys:\n  - {id: a, secret: '${SHORT}', audience: x}\n":                                           "keys.yaml:2:21: keys[0].secret: the secret has 8 bytes",
 		"keys:\n  - {id: a, audience: x}\n":                                                               "keys.yaml:2:5: keys[0].secret: the secret has 0 bytes",
 		"keys:\n  - {id: a, secret_file: none, audience: x}\n":                                            "keys.yaml:2:26: keys[0].secret_file: open ",
 		"keys:\n  - {id: a, alg: EdDSA, public_file: keys.yaml, audience: x}\n":                           "keys.yaml:2:38: keys[0].public_file: the file holds no public key",
 		"keys:\n  - {id: a, secret: '${KEY}', audience: x}\n  - {id: a, secret: '${KEY}', audience: x}\n": "keys.yaml:3:10: keys[1].id: two keys have this id",
-		"jwks: {url: 'http://idp.example/keys', audience: x}\n":                                           "keys.yaml:1:13: jwks.url: whoever is on the way can change keys",
+		"jwks: {url: 'http://idp.example/keys', audience: x}\n":                                           "keys.yaml:1:13: jwks.url: without encryption, an attacker on the network can change keys",
 	} {
 		k, err := LoadKeys(write(t, "keys.yaml", text))
 		if err != nil {

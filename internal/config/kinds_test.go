@@ -94,7 +94,7 @@ sinks:
 // TestASinkHasOneKind sees what is said of a sink with no kind and with two.
 func TestASinkHasOneKind(t *testing.T) {
 	for sinks, want := range map[string]string{
-		"{from: o}": "f.yaml:4:9: sinks[0]: a sink has exactly one of http, postgres, redis, files and kafka, which say where the records go: write a sink for each, with a `name`",
+		"{from: o}": "f.yaml:4:9: sinks[0]: a sink has exactly one of http, postgres, redis, files and kafka, its destination: write a sink for each, with a `name`",
 		"{from: o, http: {url: 'http://a'}, redis: {url: 'redis://a', key: k}}": "f.yaml:4:9: sinks[0]: a sink has exactly one of http, postgres, redis, files and kafka",
 		"{from: o, http: {url: 'http://a'}}":                                    "",
 	} {
@@ -108,9 +108,9 @@ func TestASinkHasOneKind(t *testing.T) {
 // TestRowsOfALookupAreInOnePlace sees what is said of a lookup with no place and with two.
 func TestRowsOfALookupAreInOnePlace(t *testing.T) {
 	for place, want := range map[string]string{
-		"":                            "f.yaml:3:9: steps[0].lookup: rows are in one place: a lookup has exactly one of table, redis, postgres and http: name a topic as `table`, or say where else the rows are",
-		", table: t, redis: {url: r}": "f.yaml:3:9: steps[0].lookup: rows are in one place",
-		", http: {url: 'http://a/{key}'}, redis: {url: 'redis://a'}": "f.yaml:3:9: steps[0].lookup: rows are in one place",
+		"":                            "f.yaml:3:9: steps[0].lookup: a lookup has exactly one of table, redis, postgres and http: name a topic as `table`, or another source of rows",
+		", table: t, redis: {url: r}": "f.yaml:3:9: steps[0].lookup: a lookup has exactly one of",
+		", http: {url: 'http://a/{key}'}, redis: {url: 'redis://a'}": "f.yaml:3:9: steps[0].lookup: a lookup has exactly one of",
 		", redis: {url: 'redis://a'}":                                "",
 	} {
 		_, err := Parse("f.yaml", []byte("pipeline: p\ninput: {topic: t, key: k, fields: {k: string}}\nsteps: [lookup: {name: row, key: k, fields: {a: int}"+place+"}]\n"), builtin.Kinds())

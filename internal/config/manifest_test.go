@@ -56,16 +56,16 @@ func TestWrongManifestsAreRefusedWithPlaceAndNextStep(t *testing.T) {
 	for _, c := range [][3]string{
 		{"version: 3", "version: latest", `m.yaml:2:10: version: "latest" is not a version`},
 		{"version: 3", "version: 0", "m.yaml:2:10: version: \"0\" is out of range: write a whole number from 1"},
-		{"kind: text", "kind: sklearn", `m.yaml:3:7: kind: "sklearn" is none of`},
+		{"kind: text", "kind: sklearn", `m.yaml:3:7: kind: "sklearn" is not one of`},
 		{"sha256: 9f", "sha256: xx", `m.yaml:5:9: sha256: "xx`},
 		{"sha256", "sha25", `m.yaml:5:1: sha25: unknown word "sha25"`},
-		{"text: string", "text: date", `m.yaml:7:9: inputs.text: "date" is none of`},
+		{"text: string", "text: date", `m.yaml:7:9: inputs.text: "date" is not one of`},
 		{"shape: [2, 3]", "shape: [2, -3]", `m.yaml:8:39: inputs.capitals.shape[1]: "-3" is out of range`},
 		{"sort: true", "sort: maybe", `m.yaml:11:`},
 		{"golden: golden.csv", "golden: ${GOLDEN}", `m.yaml:12:9: golden: the environment variable GOLDEN is not set`},
 		{"rows: 16", "rows: 16, memory: 1GB", `m.yaml:13:`},
 		{"outputs: [bad]\n", "", "m.yaml:1:1: `outputs` is missing"},
-		{"model: tone", "---\nmodel: other\n---\nmodel: tone", "m.yaml:4:1: one of 2 documents, where the file is to be one: write each model's manifest into a file of its own"},
+		{"model: tone", "---\nmodel: other\n---\nmodel: tone", "m.yaml:4:1: one of 2 documents, but the file must have one: write each model's manifest into a separate file"},
 		{"  country:", "  text:", `m.yaml:9:3: inputs.text: "text" is written twice`},
 	} {
 		if strings.Count(goodManifest, c[0]) < 1 {
@@ -101,7 +101,7 @@ func TestServersOfModelsAreReadAsTheyAreWritten(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"  token: A\n  token_file: b\n":    "`token` and `token_file` exclude each other",
-		"  api: openai\n":                  `m.yaml:8:8: remote.api: "openai" is none of`,
+		"  api: openai\n":                  `m.yaml:8:8: remote.api: "openai" is not one of`,
 		"  chat: {system: x}\n":            "m.yaml:8:3: remote.chat: `prompt` is missing",
 		"  mapping: {send: {text: [a]}}\n": "m.yaml:8:",
 	} {
@@ -208,7 +208,7 @@ func TestPipelineTakesModelOfItsManifest(t *testing.T) {
 func TestWhatManifestSaysWronglyIsExplainedWhereItStands(t *testing.T) {
 	for _, c := range [][3]string{
 		{"sha256: DIGEST", "sha256: " + strings.Repeat("ab", 32), "model.yaml:4:9: sha256: tone.json has sha256 "},
-		{"version: 3", "version: 4", "pipeline.yaml:4:42: models.tone.version: 3, where its manifest says 4"},
+		{"version: 3", "version: 4", "pipeline.yaml:4:42: models.tone.version: 3, but its manifest says 4"},
 		{"file: tone.json", "file: none.json", "model.yaml:3:7: file: stat "},
 		{"inputs: {text: string, capitals: number}", "inputs: {capitals: number, text: string}", `model.yaml:5:20: inputs.capitals: the file's input 0 is "text": it has, in order: text, capitals`},
 		{"inputs: {text: string, capitals: number}", "inputs: {text: string}", `model.yaml:5:1: inputs: the file has 2 inputs, 1 are named`},

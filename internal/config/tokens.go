@@ -108,7 +108,7 @@ func parseTokens(filename string, data []byte, lookup spec.Lookup) (*Tokens, err
 		return nil, err
 	}
 	if len(t.Tokens) > tokensMax {
-		r.Fail(root.Offset, "tokens", fmt.Sprintf("there are %d tokens, and at most %s are read", len(t.Tokens), spec.Thousands(tokensMax)), "give several clients one token, or split them over processes")
+		r.Fail(root.Offset, "tokens", fmt.Sprintf("there are %d tokens, and at most %s are read", len(t.Tokens), spec.Thousands(tokensMax)), "share a token between clients, or divide clients over several processes")
 	}
 	t.source, t.places = r.Source, r.Places
 	return t, r.Errors.Sorted()
@@ -139,7 +139,7 @@ func (t *Tokens) Open() (set *access.Set, files []string, err error) {
 			continue
 		}
 		if err := set.Add(token.Name, digest, token.Roles); err != nil {
-			fail("name", err.Error(), "give each token a name and a secret of its own")
+			fail("name", err.Error(), "give each token a separate name and secret")
 		}
 	}
 	return set, files, r.Errors.Sorted()

@@ -81,9 +81,9 @@ func (o BreakerOptions) Resolved() (BreakerOptions, error) {
 	}
 	var list complaints
 	list.check(o.Failures < 0, "%d failures in a row are negative", o.Failures)
-	list.check(!(o.Rate >= 0 && o.Rate <= 1), "a rate of %v is no share: want more than 0, up to 1", o.Rate)
+	list.check(!(o.Rate >= 0 && o.Rate <= 1), "a rate of %v is out of range: use more than 0, up to 1", o.Rate)
 	list.check(o.Calls < 0, "a rate of %d calls is negative", o.Calls)
-	list.check(o.Window < windowTenths, "a window of %v has no tenths", o.Window)
+	list.check(o.Window < windowTenths, "a window of %v is too short: its tenth must be at least 1ns", o.Window)
 	list.check(o.Probe < 0, "a probe after %v is negative", o.Probe)
 	return o, errors.Join(list...)
 }

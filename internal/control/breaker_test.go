@@ -386,12 +386,12 @@ func TestOptionsAreRefusedWithReasons(t *testing.T) {
 		{func() error {
 			_, err := control.NewBreaker(control.BreakerOptions{Rate: 1.5, Failures: -1})
 			return err
-		}, "a rate of 1.5 is no share"},
+		}, "a rate of 1.5 is out of range"},
 		{func() error {
 			_, err := control.NewBreaker(control.BreakerOptions{Rate: 1.5, Failures: -1})
 			return err
 		}, "-1 failures"},
-		{func() error { _, err := control.NewBreaker(control.BreakerOptions{Window: 5}); return err }, "a window of 5ns has no tenths"},
+		{func() error { _, err := control.NewBreaker(control.BreakerOptions{Window: 5}); return err }, "a window of 5ns is too short: its tenth must be at least 1ns"},
 		{func() error {
 			_, err := control.Backoff{Base: time.Second, Max: time.Millisecond}.Resolved()
 			return err
@@ -404,7 +404,7 @@ func TestOptionsAreRefusedWithReasons(t *testing.T) {
 		{func() error {
 			_, err := control.NewLeases[int](control.LeaseOptions{Timeout: 5 * time.Second, Period: 5 * time.Second})
 			return err
-		}, "would go again"},
+		}, "would be called twice"},
 		{func() error {
 			_, err := control.NewFairQueue[int](control.FairOptions{Weights: [3]int{8, 4, 0}})
 			return err

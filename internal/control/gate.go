@@ -37,10 +37,10 @@ func (o GateOptions) Resolved() (GateOptions, error) {
 		wrong = append(wrong, fmt.Errorf("a queue of at most %d holds nothing: use 1 or more", o.Max))
 	}
 	if o.High < 1 || o.High > o.Max {
-		wrong = append(wrong, fmt.Errorf("the high mark %d would never pause the source, or always: use 1 to the most that the queue holds, %d", o.High, o.Max))
+		wrong = append(wrong, fmt.Errorf("the high mark %d is out of range: use 1 to max, which is %d", o.High, o.Max))
 	}
 	if o.Low < 0 || o.Low > o.High {
-		wrong = append(wrong, fmt.Errorf("the low mark %d is not from 0 to the high mark, %d: between them the source stays as it is", o.Low, o.High))
+		wrong = append(wrong, fmt.Errorf("the low mark %d is out of range: use 0 to the high mark, which is %d", o.Low, o.High))
 	}
 	return o, errors.Join(wrong...)
 }

@@ -104,8 +104,8 @@ func TestBoundsOfAQueueAreFilledInOrRefused(t *testing.T) {
 		"holds nothing":           {Max: -1},
 		"the high mark 201":       {Max: 200, High: 201},
 		"the high mark -1":        {High: -1},
-		"the low mark 151 is not": {Max: 200, Low: 151},
-		"the low mark -1 is not":  {Low: -1},
+		"the low mark 151 is out": {Max: 200, Low: 151},
+		"the low mark -1 is out":  {Low: -1},
 	} {
 		if _, err := NewGate(given); err == nil || !strings.Contains(err.Error(), text) {
 			t.Errorf("%+v: %v, want %s", given, err, text)

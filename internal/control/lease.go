@@ -40,7 +40,7 @@ func (o LeaseOptions) Resolved() (LeaseOptions, error) {
 	list.check(o.Tokens < 0, "%d tokens are negative", o.Tokens)
 	list.check(o.Each < 0, "%d tokens each are negative", o.Each)
 	list.check(o.Timeout < 0, "a timeout of %v is negative", o.Timeout)
-	list.check(o.Period <= o.Timeout, "a lease of %v ends before a call of %v: its event would go again", o.Period, o.Timeout)
+	list.check(o.Period <= o.Timeout, "a lease of %v ends before a call of %v: its event would be called twice", o.Period, o.Timeout)
 	return o, errors.Join(list...)
 }
 

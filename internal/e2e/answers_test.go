@@ -270,9 +270,9 @@ func TestWordsAreShownOfOneTextOffTheLoopAlone(t *testing.T) {
 		outputs []lang.Field
 		want    string
 	}{
-		{steps.Score{Partial: partial}, []lang.Field{{Name: "words", Type: "string"}}, "steps[0].score.partial: words come while an event is queued (write async: true in the score)"},
+		{steps.Score{Partial: partial}, []lang.Field{{Name: "words", Type: "string"}}, "steps[0].score.partial: partial answers are written only while an event is queued (write async: true in the score)"},
 		{steps.Score{Async: true, Partial: &steps.Partial{Topic: "in"}}, []lang.Field{{Name: "words", Type: "string"}}, `steps[0].score.partial.topic: the pipeline reads "in"`},
-		{steps.Score{Async: true, Partial: partial}, writerOutputs, "steps[0].score.partial: model writer@1 has other outputs than one string"},
+		{steps.Score{Async: true, Partial: partial}, writerOutputs, "steps[0].score.partial: model writer@1 must have one output of type string"},
 	} {
 		p := writerPipeline(c.score, nil, c.outputs)
 		if p.Steps = []lang.Step{p.Steps[0], &steps.Emit{Topic: "out", Names: []string{"writer.words"}}}; len(c.outputs) == 1 {

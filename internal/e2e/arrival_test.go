@@ -25,7 +25,7 @@ func TestRowsThatDependOnArrivalAreSaid(t *testing.T) {
 		"repartition without state": {"pipeline: p\ninput: {topic: a, key: k, repartition: 4, fields: {k: string}}\nsteps:\n  - emit: {topic: out, value: [k]}\n", nil},
 		"inputs":                    {"pipeline: p\ninputs:\n  - {topic: a, key: k, time: {order: arrival}, fields: {k: string}}\n  - {topic: b, key: k, time: {order: arrival}, fields: {k: string}}" + features, []string{"inputs: the events of a, b meet"}},
 		"table": {"pipeline: p\n" + input + "\nsteps:\n  - lookup: {name: shop, table: shops, key: m, fields: {risk: number}, empty: {risk: 0.0}}\n  - emit: {topic: out, value: [k, shop.risk]}\n",
-			[]string{"lookup: the rows of table shops are those that have arrived"}},
+			[]string{"lookup: an event reads the rows of table shops that have arrived"}},
 		"chain by another key": {"pipeline: w\n" + input + "\nsteps:\n  - emit: {topic: b, key: m, value: [k, m]}\n---\npipeline: p\ninput: {topic: b, key: m, fields: {k: string, m: string}}" + features,
 			[]string{"input.topic: pipeline w writes b by the key m"}},
 		"chain by the same key": {"pipeline: w\n" + input + "\nsteps:\n  - emit: {topic: b, value: [k]}\n---\npipeline: p\ninput: {topic: b, key: k, fields: {k: string}}" + features, nil},

@@ -68,7 +68,7 @@ func mismatches(t *testing.T, log stream.Log, topic string, events []eventtime.E
 			Again string `json:"again_id"`
 		}
 		if err := json.Unmarshal([]byte(text), &row); err != nil || seen[row.ID] {
-			t.Fatalf("%s: %v, or it is there twice", text, err)
+			t.Fatalf("%s: %v, or it occurs twice", text, err)
 		}
 		seen[row.ID] = true
 		want := ""
@@ -249,9 +249,9 @@ func TestHistoryIsBoundedByTheWatermark(t *testing.T) {
 func TestRowsAsOfTheEventAreChecked(t *testing.T) {
 	const whole = "as_of: event, time: {field: ts, unit: ms}"
 	for words, want := range map[string]string{
-		"time: {field: ts, unit: ms}":                                          "steps[0].lookup.time: it is of a table as of the event",
-		"wait: 2s":                                                             "steps[0].lookup.wait: it is of a table as of the event",
-		"as_of: arrival, history: 1h":                                          "steps[0].lookup.history: it is of a table as of the event",
+		"time: {field: ts, unit: ms}":                                          "steps[0].lookup.time: it applies to a table with as_of: event",
+		"wait: 2s":                                                             "steps[0].lookup.wait: it applies to a table with as_of: event",
+		"as_of: arrival, history: 1h":                                          "steps[0].lookup.history: it applies to a table with as_of: event",
 		"as_of: event, time: {field: ts}":                                      "steps[0].lookup.time.unit: missing",
 		"as_of: event, time: {field: ts, unit: ms, format: 2006}":              "steps[0].lookup.time.format: remove unit or format",
 		"as_of: event, time: {field: ts, format: 2006}":                        "steps[0].lookup.time.format: ",
@@ -280,7 +280,7 @@ func TestWaitingBeyondTheBudgetIsAWarning(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if list := runner.Warnings; !slices.ContainsFunc(list, func(w string) bool { return strings.Contains(w, "no event keeps it") }) {
+	if list := runner.Warnings; !slices.ContainsFunc(list, func(w string) bool { return strings.Contains(w, "no event can keep the budget") }) {
 		t.Errorf("warnings: %q", list)
 	}
 }

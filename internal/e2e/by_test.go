@@ -117,7 +117,7 @@ func byRows(t *testing.T, log stream.Log) map[string]byRow {
 		}
 		id := row["id"].(string)
 		if _, twice := rows[id]; twice || header.Get(&r, header.ID) == "" {
-			t.Fatalf("%s is there twice, or has no id", id)
+			t.Fatalf("%s occurs twice, or has no id", id)
 		}
 		rows[id] = byRow{}
 		for name, v := range row {

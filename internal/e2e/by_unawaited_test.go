@@ -66,7 +66,7 @@ steps:
 				Count *float64 `json:"f_count_10m"`
 			}
 			if err := json.Unmarshal(r.Value, &row); err != nil || seen[row.ID] || row.Count == nil && row.ID != "newest" {
-				t.Fatalf("%s is there twice, or has no answer: %v", r.Value, err)
+				t.Fatalf("%s occurs twice, or has no answer: %v", r.Value, err)
 			}
 			seen[row.ID] = true
 		}

@@ -99,10 +99,10 @@ func TestModelGetsNumbersTextsAndCategoriesInItsOrder(t *testing.T) {
 // categories are numbers, and codes where they are texts.
 func TestNumbersOfCategoriesAreCategories(t *testing.T) {
 	for _, c := range []struct{ categories, kind, values, want, refused string }{
-		{"10 20 35", "int", "10 35 2", "0 2", "k: 2 is none of the categories 10, 20, 35"},
-		{"10 20 35", "optional number", "20.0 null 20.5", "1 -1", "k: 20.5 is none of"},
+		{"10 20 35", "int", "10 35 2", "0 2", "k: 2 is not one of the categories 10, 20, 35"},
+		{"10 20 35", "optional number", "20.0 null 20.5", "1 -1", "k: 20.5 is not one of"},
 		{"10 20 35", "string", `"35" "x"`, "2", `k is "x"`},
-		{"blue red", "int", "1 2", "1", "k: 2 is no code of a category"},
+		{"blue red", "int", "1 2", "1", "k: 2 is not a code of a category"},
 		{"true false", "bool", "true false", "0 1", ""},
 	} {
 		pipeline := mixedPipeline(steps.Score{Inputs: []string{"k"}})

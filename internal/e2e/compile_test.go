@@ -63,7 +63,7 @@ func TestWrongPipelinesAreRefusedWithPathReasonAndHint(t *testing.T) {
 		{"window", func(p *lang.Pipeline) { p.Steps[1].(*steps.Features).List[0].Windows[0] = "60s/7s" }, `steps[1].features.spend.windows[0]: `},
 		{"aggregate", func(p *lang.Pipeline) { p.Steps[1].(*steps.Features).List[0].Aggregates[0] = "median" }, `steps[1].features.spend.aggregates[0]: `},
 		{"sum of nothing", func(p *lang.Pipeline) { p.Steps[1].(*steps.Features).List[0].Value = "" }, `steps[1].features.spend: missing value`},
-		{"value of text", func(p *lang.Pipeline) { p.Steps[1].(*steps.Features).List[0].Value = "country" }, `steps[1].features.spend.value: the expression is of type string, where number or int is needed`},
+		{"value of text", func(p *lang.Pipeline) { p.Steps[1].(*steps.Features).List[0].Value = "country" }, `steps[1].features.spend.value: the expression is of type string, but number or int is needed`},
 		{"feedback of nothing", func(p *lang.Pipeline) { p.Steps[1].(*steps.Features).List[3].Value = "fraud.scor" }, `steps[1].features.past.value: column 1: unknown name`},
 		{"unknown model", func(p *lang.Pipeline) { p.Steps[2].(*steps.Score).Model = "froud" }, `steps[2].score.model: no model is named "froud"`},
 		{"unknown input", func(p *lang.Pipeline) { p.Steps[2].(*steps.Score).Inputs[0] = "spent.*" }, `steps[2].score.inputs[0]: nothing is named "spent.*"`},
@@ -77,7 +77,7 @@ func TestWrongPipelinesAreRefusedWithPathReasonAndHint(t *testing.T) {
 		{"emit unknown", func(p *lang.Pipeline) { p.Steps[4].(*steps.Emit).Names[0] = "tax" }, `steps[4].emit.value[0]: unknown name "tax" (did you mean tx?)`},
 		{"emit twice", func(p *lang.Pipeline) { p.Steps[4].(*steps.Emit).Names[1] = "tx" }, `steps[4].emit.value[1]: the value has two entries "tx"`},
 		{"emit key", func(p *lang.Pipeline) { p.Steps[4].(*steps.Emit).Key = "amount" }, `steps[4].emit.key: "amount" is of type number`},
-		{"emit when", func(p *lang.Pipeline) { p.Steps[5].(*steps.Emit).When = "fraud.score" }, `steps[5].emit.when: the expression is of type number, where bool is needed`},
+		{"emit when", func(p *lang.Pipeline) { p.Steps[5].(*steps.Emit).When = "fraud.score" }, `steps[5].emit.when: the expression is of type number, but bool is needed`},
 		{"no emit", func(p *lang.Pipeline) { p.Steps = p.Steps[:4] }, `steps: nothing is emitted`},
 	}
 	for _, c := range cases {
@@ -238,8 +238,8 @@ func TestOneMistakeIsOneFinding(t *testing.T) {
 		`input.fields.amount: unknown type "nmber"`:                             build("user", "ts", "nmber"),
 		`input.key: "usr" is not one of input.fields (did you mean user?)`:      build("usr", "ts", "number"),
 		`input.time.field: "tss" is not one of input.fields (did you mean ts?)`: build("user", "tss", "number"),
-		"input.fields.amount: amount is a string, and 3 places want a number: steps[0].let.big, steps[0].let.twice, steps[1].features.spend.value (declare `amount: number` if the events have it so, or write float(amount) there)": build("user", "ts", "string"),
-		"input.fields.amount: amount is a bool, and 2 places want a number: steps[0].let.twice, steps[1].features.spend.value (declare `amount: number`": func() lang.Pipeline {
+		"input.fields.amount: amount is a string, but 3 places need a number: steps[0].let.big, steps[0].let.twice, steps[1].features.spend.value (declare `amount: number` if the events have that type, or write float(amount) there)": build("user", "ts", "string"),
+		"input.fields.amount: amount is a bool, but 2 places need a number: steps[0].let.twice, steps[1].features.spend.value (declare `amount: number`": func() lang.Pipeline {
 			p := build("user", "ts", "bool")
 			p.Steps[0].(*steps.Let).List = p.Steps[0].(*steps.Let).List[1:]
 			p.Steps[2].(*steps.Decide).List[0].Expr = `spend.sum_1h > 3 ? "a" : "b"`

@@ -162,7 +162,7 @@ func TestElementAtFaultIsOneDeadLetter(t *testing.T) {
 func TestEachRefusesModelsThatNeedSeveralRequests(t *testing.T) {
 	s := &told{info: model.Info{Kind: "remote"}}
 	_, err := builtin.New(eachPipeline(s, steps.Score{Batch: steps.Batch{Size: 4}}), pipeline.Options{})
-	if want := "steps[0].each.steps[0].score: a call has 4 rows, and an event has up to 8 elements"; err == nil || !strings.Contains(err.Error(), want) {
+	if want := "steps[0].each.steps[0].score: a call has 4 rows, but one call must score up to 8 elements"; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("%v\nwant %q", err, want)
 	}
 	p := eachPipeline(s, steps.Score{})

@@ -59,12 +59,12 @@ func TestContentIsForModelsAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, step := range map[string]lang.Step{
-		"shot.bytes is content, which only models are given":   &steps.Let{List: []lang.Binding{{Name: "x", Expr: "len(shot.bytes)"}}},
-		`"shot.bytes" is content, which only models are given`: &steps.Emit{Topic: "more", Names: []string{"shot.*"}},
-		"is content, which only models":                        &steps.Emit{Topic: "more", Value: []steps.Member{{Name: "x", Expr: "shot.bytes"}}},
+		"shot.bytes is content, and only models can read it":   &steps.Let{List: []lang.Binding{{Name: "x", Expr: "len(shot.bytes)"}}},
+		`"shot.bytes" is content, and only models can read it`: &steps.Emit{Topic: "more", Names: []string{"shot.*"}},
+		"is content, and only models":                          &steps.Emit{Topic: "more", Value: []steps.Member{{Name: "x", Expr: "shot.bytes"}}},
 		`"shot.bytes" is of type content: a key is`:            &steps.Emit{Topic: "more", Key: "shot.bytes", Names: []string{"k"}},
 		`the model takes a number here`:                        score("seer", "shot.bytes", "shot.bytes"),
-		"keeps something of each key":                          score("keeper", "shot.bytes", "n"),
+		"keeps state of each key":                              score("keeper", "shot.bytes", "n"),
 	} {
 		if _, err := builtin.New(fetchPipeline(shot, lang.Content{}, step), pipeline.Options{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v\nwant %q", err, want)
@@ -74,15 +74,15 @@ func TestContentIsForModelsAlone(t *testing.T) {
 
 func TestWrongFetchesAreRefused(t *testing.T) {
 	for want, p := range map[string]lang.Pipeline{
-		"by url, or by urls":                  fetchPipeline(steps.Fetch{Name: "shot"}, lang.Content{}),
-		"name what is fetched":                fetchPipeline(steps.Fetch{Name: "shot", URL: "url", URLs: "url"}, lang.Content{}),
+		"or a list by urls":                   fetchPipeline(steps.Fetch{Name: "shot"}, lang.Content{}),
+		"name the content to fetch":           fetchPipeline(steps.Fetch{Name: "shot", URL: "url", URLs: "url"}, lang.Content{}),
 		`"n" is of type int`:                  fetchPipeline(steps.Fetch{Name: "shot", URL: "n"}, lang.Content{}),
-		`where string[] is needed`:            fetchPipeline(steps.Fetch{Name: "shot", URLs: "url"}, lang.Content{}),
+		`but string[] is needed`:              fetchPipeline(steps.Fetch{Name: "shot", URLs: "url"}, lang.Content{}),
 		`unknown name "nowhere"`:              fetchPipeline(steps.Fetch{Name: "shot", URL: "nowhere"}, lang.Content{}),
 		"bytes are out of range":              fetchPipeline(steps.Fetch{Name: "shot", URL: "url", Max: 2 << 30}, lang.Content{}),
 		"content has no fallback":             fetchPipeline(steps.Fetch{Name: "shot", URL: "url", Call: &lang.Calling{Breaker: lang.Breaker{Open: "fallback"}}}, lang.Content{}),
 		"a rate of 2":                         fetchPipeline(steps.Fetch{Name: "shot", URL: "url", Call: &lang.Calling{Breaker: lang.Breaker{Rate: 2}}}, lang.Content{}),
-		`"10.0.0.1" is no network`:            fetchPipeline(steps.Fetch{Name: "shot", URL: "url"}, lang.Content{Private: []string{"10.0.0.1"}}),
+		`"10.0.0.1" is not a network`:         fetchPipeline(steps.Fetch{Name: "shot", URL: "url"}, lang.Content{Private: []string{"10.0.0.1"}}),
 		`root "data" is not absolute`:         fetchPipeline(steps.Fetch{Name: "shot", URL: "url"}, lang.Content{Root: "data"}),
 		`host "https://a"`:                    fetchPipeline(steps.Fetch{Name: "shot", URL: "url"}, lang.Content{Hosts: []string{"https://a"}}),
 		"endpoint of S3":                      fetchPipeline(steps.Fetch{Name: "shot", URL: "url"}, lang.Content{Buckets: []string{"a"}, S3: spec.ObjectStore{Endpoint: "store:9000"}}),

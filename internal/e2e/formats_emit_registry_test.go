@@ -101,8 +101,8 @@ func TestSchemasOfARegistryAreOneText(t *testing.T) {
 		t.Fatal(err)
 	}
 	for file, want := range map[string]string{
-		"alert.proto": "imports money.proto, and with schema_registry a schema is one file: write what it imports into it",
-		"alert.pb":    "is no text of a schema, which a registry has: name the .proto file",
+		"alert.proto": "imports money.proto, and with schema_registry a schema is one file: copy the imported messages into it",
+		"alert.pb":    "is not the text of a schema, and a registry needs the text: name the .proto file",
 	} {
 		p := framedAlerts(t, server)
 		f := &alerts(&p).Format
@@ -187,7 +187,7 @@ func TestSchemasOfOutputsAreRegisteredOnlyIfThatIsSaid(t *testing.T) {
 	}
 	for want, change := range map[string]func(f *lang.OutputFormat, p *lang.Pipeline){
 		"schema_registry needs a schema":       func(f *lang.OutputFormat, _ *lang.Pipeline) { f.Avro = "" },
-		"json_schema is the schema that":       func(f *lang.OutputFormat, _ *lang.Pipeline) { *f = lang.OutputFormat{JSONSchema: f.Avro} },
+		"json_schema needs a registry":         func(f *lang.OutputFormat, _ *lang.Pipeline) { *f = lang.OutputFormat{JSONSchema: f.Avro} },
 		"records have one format":              func(f *lang.OutputFormat, _ *lang.Pipeline) { f.JSONSchema = f.Avro },
 		"write schema_registry: true beside":   func(f *lang.OutputFormat, _ *lang.Pipeline) { f.Registry, f.Register = false, true },
 		"Write schema_registry: https://HOST:": func(_ *lang.OutputFormat, p *lang.Pipeline) { p.Registry.URL = "" },

@@ -60,7 +60,7 @@ func TestOutputsAreWrittenInTheirFormat(t *testing.T) {
 		t.Errorf("%d other outputs, want 4", n)
 	}
 	dead := readPartition(t, log, stream.Partition{Topic: "payments.dlq"})
-	if len(dead) != 1 || header.Get(&dead[0], "afterbay-error") != `the record of alerts cannot be encoded: field "who": "c" is no symbol of Who` || header.Get(&dead[0], "afterbay-stage") != "emit" || header.Get(&dead[0], "afterbay-resume") != "only; emit alerts" {
+	if len(dead) != 1 || header.Get(&dead[0], "afterbay-error") != `the record of alerts cannot be encoded: field "who": "c" is not a symbol of Who` || header.Get(&dead[0], "afterbay-stage") != "emit" || header.Get(&dead[0], "afterbay-resume") != "only; emit alerts" {
 		t.Errorf("dead letters %v", dead)
 	}
 }
@@ -150,7 +150,7 @@ func TestLintWarnsOfFunctionsThatWriteATopicOfAFormat(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n := strings.Count(strings.Join(runner.Warnings, "\n"), `a function writes "alerts" too, and its values are written as it returns them`); n != want {
+		if n := strings.Count(strings.Join(runner.Warnings, "\n"), `a function writes "alerts" too, and the engine writes its values unchanged`); n != want {
 			t.Errorf("%s: %q", topic, runner.Warnings)
 		}
 		runner.Close()

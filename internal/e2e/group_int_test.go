@@ -50,7 +50,7 @@ steps:
 	if d := cmp.Diff(want, values(t, log, "minutes")); d != "" {
 		t.Error(d)
 	}
-	if d := cmp.Diff(append(refused, "redrive: step `group minute` is above the one that failed and was not there then, so it would be left out"), stages(t, log, "ledger.dlq")); d != "" {
+	if d := cmp.Diff(append(refused, "redrive: step `group minute` is new and above the step that failed, so it would be skipped"), stages(t, log, "ledger.dlq")); d != "" {
 		t.Error(d)
 	}
 }

@@ -272,11 +272,11 @@ func TestGroupsThatEndBadlyAreNamedAndGoOnWhenSentBack(t *testing.T) {
 	log := run(t, p, events...)
 	want := []string{
 		`group: part 3 of call "long" comes after its group ended: full`,
-		`group: group of call "long" ended: full, with 3 of its events: redrive goes on with what is there, as does incomplete: pass`,
+		`group: group of call "long" ended: full, with 3 of its events: redrive continues with the events that are there, like incomplete: pass`,
 		`group: part 1 of call "short" comes after its group ended: complete`,
 		`group: has no part: its place in the group`,
-		`group: group of call "endless" ended: idle, with 2 of its events, without its last: redrive goes on with what is there, as does incomplete: pass`,
-		`group: group of call "holed" ended: idle, with 2 of its events, without part 1: redrive goes on with what is there, as does incomplete: pass`,
+		`group: group of call "endless" ended: idle, with 2 of its events, without its last: redrive continues with the events that are there, like incomplete: pass`,
+		`group: group of call "holed" ended: idle, with 2 of its events, without part 1: redrive continues with the events that are there, like incomplete: pass`,
 	}
 	if d := cmp.Diff(want, stages(t, log, "support.dlq")); d != "" {
 		t.Error(d)
@@ -408,7 +408,7 @@ func TestOpenGroupsOfAnotherFileAreRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := runner.Run(t.Context(), log); err == nil || !strings.Contains(err.Error(), `groups of "parts" are open in contacts/0, which the pipeline no longer has: run it as it was until they ended`) {
+	if err := runner.Run(t.Context(), log); err == nil || !strings.Contains(err.Error(), `groups of "parts" are open in contacts/0, but the pipeline has no such step: run the earlier file until they have ended`) {
 		t.Fatal(err)
 	}
 }

@@ -307,7 +307,7 @@ func TestGroupsWithoutEventsAreQueued(t *testing.T) {
 		}
 	}
 	overlap := scored(steps.Group{Every: time.Minute, Size: 2 * time.Minute}, volumeModel{remote: true}, &lang.Calling{})
-	if _, err := builtin.New(overlap, pipeline.Options{}); err == nil || !strings.Contains(err.Error(), "it may queue events, below a group with windows that overlap") {
+	if _, err := builtin.New(overlap, pipeline.Options{}); err == nil || !strings.Contains(err.Error(), "it may queue events, and it is below a group with windows that overlap") {
 		t.Error(err)
 	}
 }

@@ -78,7 +78,7 @@ func joinedAds(t *testing.T, kind, match string, partitions, members int, events
 		for _, r := range readPartition(t, log, stream.Partition{Topic: "examples", Index: partition}) {
 			id := header.Get(&r, header.ID)
 			if rows[id] != "" {
-				t.Fatalf("%s is there twice", id)
+				t.Fatalf("%s occurs twice", id)
 			}
 			rows[id] = fmt.Sprintf("%s %s %d", r.Key, r.Value, r.Time.UnixMicro())
 		}
@@ -318,7 +318,7 @@ func TestWrongJoinsAreNamed(t *testing.T) {
 		"join: {name: clk, left: clicks, right: clicks, within: 10m}":                               `"clicks" is the left already`,
 		"join: {name: clk, left: impressions, right: clicks, on: {price: imp}, within: 10m}":        `"price" is not a field of input impressions`,
 		"join: {name: clk, left: impressions, right: clicks, on: {imp: bid}, within: 10m}":          `"bid" is not a field of input clicks`,
-		"join: {name: clk, left: impressions, right: clicks, on: {bid: price}, within: 10m}":        `"bid" is of type optional number: what a pair has in common is of type string or int`,
+		"join: {name: clk, left: impressions, right: clicks, on: {bid: price}, within: 10m}":        `"bid" is of type optional number: a pair is joined on fields of type string or int`,
 		"join: {name: clk, left: impressions, right: clicks, on: {imp: ts}, within: 10m}":           `"imp" is of type string and "ts" of type int`,
 		"join: {name: clk, left: impressions, right: clicks}":                                       `within`,
 		"join: {name: clk, left: impressions, right: clicks, within: 10m, match: any}":              `first, last or each`,
@@ -339,7 +339,7 @@ func TestWrongJoinsAreNamed(t *testing.T) {
 	}
 	p := adsScored(t, volumeModel{remote: true}, &lang.Calling{})
 	p.Steps[0].(*steps.Join).Match = "each"
-	if _, err := builtin.New(p, pipeline.Options{}); err == nil || !strings.Contains(err.Error(), "it may queue events, below a join with match: each") {
+	if _, err := builtin.New(p, pipeline.Options{}); err == nil || !strings.Contains(err.Error(), "it may queue events, and it is below a join with match: each") {
 		t.Error(err)
 	}
 	p.Steps[0].(*steps.Join).Match = ""

@@ -230,7 +230,7 @@ func (l late) Predict(ctx context.Context, rows model.Rows, scores []float32) er
 func TestJournalSaysWhatIsWrong(t *testing.T) {
 	for want, j := range map[string]*lang.Journal{
 		`models.far.journal.by: unknown word "day": use request or event`: {By: "day"},
-		`models.far.journal.price: -1 is no price`:                        {Price: -1},
+		`models.far.journal.price: -1 is not a price`:                     {Price: -1},
 		`models.far.journal: retention is -1ns`:                           {Retention: -1},
 		`models.far.journal: 1 bytes of answers`:                          {Max: 1},
 	} {

@@ -322,19 +322,19 @@ func TestKeyOfALookupOutsideMayBeAnInt(t *testing.T) {
 
 func TestWrongLookupsOutsideAreRefused(t *testing.T) {
 	for why, change := range map[string]func(*steps.Lookup){
-		"rows are in one place":     func(l *steps.Lookup) { l.Table = "users" },
-		"lookup.table: missing":     func(l *steps.Lookup) { l.Config = nil },
-		"nothing is asked":          func(l *steps.Lookup) { l.Config, l.Table, l.Cache.TTL = nil, "users", time.Second },
-		"use 0 to 24h":              func(l *steps.Lookup) { l.Cache.TTL = 48 * time.Hour },
-		"out of range: use 1 to":    func(l *steps.Lookup) { l.Batch.Size = 5000 },
-		"KeepBytes is -1":           func(l *steps.Lookup) { l.Cache.Max = -1 },
-		`unknown word "stop"`:       func(l *steps.Lookup) { l.Call = &lang.Calling{Breaker: lang.Breaker{Open: "stop"}} },
-		"none of the fields":        func(l *steps.Lookup) { l.Empty = []lang.Binding{{Name: "age", Expr: "1"}} },
-		"what the row is found by":  func(l *steps.Lookup) { l.Key = "" },
-		`unknown type "integer"`:    func(l *steps.Lookup) { l.Fields[0].Type = "integer" },
-		`unknown name "customer"`:   func(l *steps.Lookup) { l.Key = "customer" },
-		"write ordered: true":       nil,
-		"the URL is not as redis:/": func(l *steps.Lookup) { l.Config = &redis.Config{} },
+		"a lookup has one source of rows": func(l *steps.Lookup) { l.Table = "users" },
+		"lookup.table: missing":           func(l *steps.Lookup) { l.Config = nil },
+		"the lookup makes no calls":       func(l *steps.Lookup) { l.Config, l.Table, l.Cache.TTL = nil, "users", time.Second },
+		"use 0 to 24h":                    func(l *steps.Lookup) { l.Cache.TTL = 48 * time.Hour },
+		"out of range: use 1 to":          func(l *steps.Lookup) { l.Batch.Size = 5000 },
+		"KeepBytes is -1":                 func(l *steps.Lookup) { l.Cache.Max = -1 },
+		`unknown word "stop"`:             func(l *steps.Lookup) { l.Call = &lang.Calling{Breaker: lang.Breaker{Open: "stop"}} },
+		"not one of the fields":           func(l *steps.Lookup) { l.Empty = []lang.Binding{{Name: "age", Expr: "1"}} },
+		"name the key of the row":         func(l *steps.Lookup) { l.Key = "" },
+		`unknown type "integer"`:          func(l *steps.Lookup) { l.Fields[0].Type = "integer" },
+		`unknown name "customer"`:         func(l *steps.Lookup) { l.Key = "customer" },
+		"write ordered: true":             nil,
+		"the URL is not as redis:/":       func(l *steps.Lookup) { l.Config = &redis.Config{} },
 		"shelf.url: it is on fire": func(l *steps.Lookup) {
 			l.Config = &onShelf{Err: &lookup.Mistake{Field: "url", Err: errors.New("it is on fire")}}
 		},

@@ -299,7 +299,7 @@ func TestLookupThatFailsIsADeadLetter(t *testing.T) {
 	}
 	slices.Sort(got)
 	want := []string{
-		`lookup: key "ann" is written to partition `, `lookup: row "ann" of table users: field "trusted" at byte `,
+		`lookup: key "ann" is in partition `, `lookup: row "ann" of table users: field "trusted" at byte `,
 		`lookup: row "bob" of table users: field "trusted" at byte `, `lookup: row "eve" of table users: byte 0: `,
 	}
 	if len(got) != len(want) {
@@ -382,7 +382,7 @@ func TestWrongLookupsAreRefused(t *testing.T) {
 		"type":           {func(l *steps.Lookup) { l.Fields[0].Type = "flag" }, `steps[0].lookup.fields.trusted: unknown type`},
 		"twice":          {func(l *steps.Lookup) { l.Fields[1].Name = "trusted" }, `steps[0].lookup.fields.trusted: two fields are named "trusted"`},
 		"type of empty":  {func(l *steps.Lookup) { l.Empty[0].Expr = "1" }, `steps[0].lookup.empty.trusted: the expression is of type int`},
-		"empty of none":  {func(l *steps.Lookup) { l.Empty[0].Name = "rank" }, `steps[0].lookup.empty.rank: "rank" is none of the fields`},
+		"empty of none":  {func(l *steps.Lookup) { l.Empty[0].Name = "rank" }, `steps[0].lookup.empty.rank: "rank" is not one of the fields`},
 		"field by field": {func(l *steps.Lookup) { l.Fields[0].Name = "a b" }, `steps[0].lookup.fields.a b: "a b" is not a name`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -34,23 +34,23 @@ func nearPipeline(s *shelf, change func(*steps.Lookup)) lang.Pipeline {
 
 func TestWrongLookupsOfNearDocumentsAreRefused(t *testing.T) {
 	for why, change := range map[string]func(*steps.Lookup){
-		"":                                     nil,
-		"redis finds no documents by a vector": func(l *steps.Lookup) { l.Kind, l.Config = "redis", &redis.Config{URL: "redis://h"} },
+		"": nil,
+		"redis cannot find documents by a vector":   func(l *steps.Lookup) { l.Kind, l.Config = "redis", &redis.Config{URL: "redis://h"} },
 		"lookup.vector: a table finds no documents": func(l *steps.Lookup) { l.Config, l.Table = nil, "documents" },
 		"give table and column instead":             func(l *steps.Lookup) { l.Kind, l.Config = "postgres", &postgres.Config{Query: "select $1"} },
 		"table or column is missing":                func(l *steps.Lookup) { l.Kind, l.Config = "postgres", &postgres.Config{Table: "documents"} },
 		"lookup.key: documents are found":           func(l *steps.Lookup) { l.Key = "k" },
 		"use 1 to 100 documents":                    func(l *steps.Lookup) { l.Limit = 101 },
-		`"far" is none: use cosine`:                 func(l *steps.Lookup) { l.Distance = "far" },
+		`"far" is not a distance: use cosine`:       func(l *steps.Lookup) { l.Distance = "far" },
 		`"n" is of type int`:                        func(l *steps.Lookup) { l.Vector = "n" },
 		"is of type optional number[3]":             func(l *steps.Lookup) { l.Vector = "maybe" },
 		`filters are of column "owner"`:             func(l *steps.Lookup) { l.Where[1].Name = "owner" },
 		"where.part: the expression is of":          func(l *steps.Lookup) { l.Where[1].Expr = "n / 2.0" },
 		`unknown name customer`:                     func(l *steps.Lookup) { l.Where[1].Expr = "customer" },
 		"is a number, not string":                   func(l *steps.Lookup) { l.Fields[1] = lang.Field{Name: "distance", Type: "string"} },
-		"lookup.where: it is of documents":          func(l *steps.Lookup) { l.Vector, l.Key = "", "k" },
+		"lookup.where: it applies to documents":     func(l *steps.Lookup) { l.Vector, l.Key = "", "k" },
 		"lookup.postgres.query: missing":            func(l *steps.Lookup) { l.Vector, l.Key, l.Kind, l.Config = "", "k", "postgres", &postgres.Config{} },
-		"lookup.postgres.table: it is of documents": func(l *steps.Lookup) {
+		"lookup.postgres.table: it applies to documents": func(l *steps.Lookup) {
 			l.Vector, l.Key, l.Kind, l.Config = "", "k", "postgres", &postgres.Config{Table: "documents"}
 		},
 	} {

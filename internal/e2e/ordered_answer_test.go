@@ -371,7 +371,7 @@ func (o orderedRun) answer(t *testing.T) *orderedAnswer {
 					a.again++
 					continue
 				} else if was != "" {
-					t.Errorf("%s is there twice:\n%s\n%s", id, was, text)
+					t.Errorf("%s occurs twice:\n%s\n%s", id, was, text)
 				}
 				a.outputs[id] = text
 				if a.total++; topic == "between" { // several partitions write the events of a key

@@ -238,7 +238,7 @@ func untrueOf(t *testing.T, log stream.Log, topic, by string, order []eventtime.
 			continue
 		}
 		if err := json.Unmarshal(r.Value, &row); err != nil || seen[row.ID] || truth[row.ID] == nil {
-			t.Fatalf("%s: %s is there twice, or of no event: %v", topic, r.Value, err)
+			t.Fatalf("%s: %s occurs twice, or of no event: %v", topic, r.Value, err)
 		}
 		seen[row.ID] = true
 		if fmt.Sprint([]float64{row.Sum, row.Count}) != fmt.Sprint(truth[row.ID]) {

@@ -496,8 +496,8 @@ func TestWhatNeedsOrderIsRefusedWhereEventsQueueInAny(t *testing.T) {
 	below := queueingPipeline(&service{}, steps.Score{}, lang.Calling{})
 	below.Steps = append(below.Steps, feature)
 	for want, p := range map[string]lang.Pipeline{
-		"those of a key would be added in any order":   queueingPipeline(&service{}, steps.Score{}, lang.Calling{}, feature),
-		"those of a key would be counted in any order": below,
+		"events of a key would be added in any order":   queueingPipeline(&service{}, steps.Score{}, lang.Calling{}, feature),
+		"events of a key would be counted in any order": below,
 		"set Timeout or Budget": func() lang.Pipeline {
 			p := queueingPipeline(&service{}, steps.Score{}, lang.Calling{Timeout: time.Second, Budget: true})
 			p.Budget.P99 = time.Second

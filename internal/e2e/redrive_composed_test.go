@@ -177,7 +177,7 @@ func TestNewFieldsOfACorrectedFile(t *testing.T) {
 	log = run(t, composing(t, f, "group", dividing, ""), first, last)
 	redriveAll(t, log, "shares")
 	runOn(t, log, composing(t, f, "group", corrected, ", extra: int"))
-	want := []string{`let: share: column 7: division by zero`, `decode: the event was made before field "extra" was read, so that it has no value of it: make the field optional`}
+	want := []string{`let: share: column 7: division by zero`, `decode: the event was created before field "extra" was added, so it has no value for it: make the field optional`}
 	if d := cmp.Diff(want, stages(t, log, "shares.dlq")); d != "" {
 		t.Error(d)
 	}

@@ -103,7 +103,7 @@ func readRides(t *testing.T, log stream.Log) map[string]ride {
 			}
 			id := header.Get(&r, header.ID)
 			if _, twice := found[id]; twice {
-				t.Fatalf("output %s is there twice", id)
+				t.Fatalf("output %s occurs twice", id)
 			}
 			done[one.Card] = append(done[one.Card], one.Done)
 			one.Done = 0 // the order after the step that fails is another
@@ -305,7 +305,7 @@ func TestRedriveRefusesAStepThatWasNotThere(t *testing.T) {
 	p.Code.Functions = map[string]udf.Function{"nth": counter("nth")}
 	runOn(t, log, p)
 	open := openLetters(t, log.(deadletter.Log), "payments")
-	if len(open) != 1 || open[0].Stage != "redrive" || !strings.Contains(open[0].Reason, "step `call nth` is above the one that failed") || open[0].Resume != "from let share" {
+	if len(open) != 1 || open[0].Stage != "redrive" || !strings.Contains(open[0].Reason, "step `call nth` is new and above the step that failed") || open[0].Resume != "from let share" {
 		t.Fatalf("%+v", open)
 	}
 	redriveAll(t, log, "payments")

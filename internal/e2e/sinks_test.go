@@ -40,7 +40,7 @@ func TestSinkThatCannotBeIsRefused(t *testing.T) {
 	}{
 		{"sinks[0].from", "missing", []lang.Sink{{Kind: "http", Config: service}}},
 		{"sinks[0].from", `does not write "in"`, []lang.Sink{{From: "in", Kind: "http", Config: service}}},
-		{"sinks[0]", "nothing says where the records go", []lang.Sink{{From: "out"}}},
+		{"sinks[0]", "missing: the destination of the records", []lang.Sink{{From: "out"}}},
 		{"sinks[0].http.url", "the URL is not valid", []lang.Sink{{From: "out", Kind: "http", Config: toHTTP("cards")}}},
 		{"sinks[0].http.url", "password", []lang.Sink{{From: "out", Kind: "http", Config: toHTTP("http://a:b@cards")}}},
 		{"sinks[0].name", "not the name of a sink", []lang.Sink{{From: "out", Name: "to/out", Kind: "http", Config: service}}},

@@ -360,7 +360,7 @@ func TestUrgentEventsAreCalledForFirst(t *testing.T) {
 func TestTurnsAreRefusedWhereNothingWaits(t *testing.T) {
 	async, call := steps.Score{Async: true}, lang.Calling{}
 	for want, change := range map[string]func(*lang.Pipeline){
-		"nothing is scored off the loop": func(p *lang.Pipeline) {
+		"the pipeline has no async score": func(p *lang.Pipeline) {
 			p.Models[0].Call, p.Steps[0].(*steps.Score).Async, p.Tenant.By = nil, false, "k"
 		},
 		"where string is needed":  func(p *lang.Pipeline) { p.Tenant.By = "n" },

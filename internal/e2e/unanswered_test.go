@@ -158,7 +158,7 @@ func TestConditionalAnswersAreWarnedOf(t *testing.T) {
 	cases := &steps.Route{Cases: []lang.Case{
 		{Name: "a", When: `text == "a"`, Steps: []lang.Step{emit("")}}, {Name: "spam", When: `text == "spam"`, Then: "drop"}, {Name: "default", Steps: []lang.Step{emit("")}},
 	}}
-	const two, none = "may have been answered by steps[0].emit", "may come to the end without one"
+	const two, none = "may have a reply from steps[0].emit", "can reach the end of the steps without a reply"
 	for name, c := range map[string]struct {
 		steps []lang.Step
 		want  []string

@@ -63,7 +63,7 @@ type About struct {
 const (
 	exactUnits = "none with `decimals`; else that of adding floats in a fixed order"
 	ofMoments  = "2^-51 of the result with `decimals`. Else 2^-52 times the number of parts that are merged, times (1 + mean²/variance)^½"
-	ofNone     = "`empty`; absent if values are no numbers"
+	ofNone     = "`empty`; absent if values are not numbers"
 	noPanes    = "-"
 	ofMembers  = "none, also of panes with up to 512 different values each. If a pane has more, a standard error of 1.63 %, and the output is marked"
 	ofBins     = "none. Of panes at most 2^-7 (0.78 %) of the value; none if it is less than 128 units of `decimals`. If a pane has more than 1,024 bins, values of its lowest bins read too high, and the output is marked"
@@ -90,7 +90,7 @@ var aggregates = [...]About{
 	{"p99", "as p50, with 99 % of the values", "`empty`", "as p50, shared", "as p50", "as p50", "as p50"},
 	{"ewma", "mean with weights 2^-(age/`half_life`), the age in event time at the read. Of windows only", "`empty`", noPanes, "each entry, a power of 2", "2^-52 times the number of entries, of the mean of magnitudes", ""},
 	{"list", "the last `take` entries by (time, position), the oldest first: a list of the values", "`[]`", noPanes, "each entry; sorts them if one is late", "none", ""},
-	{"top", "the `take` most frequent values, each with its number of entries: a map of int, whose keys are the values as texts. Values with equal numbers are in their own order", "`{}`", noPanes, "as distinct, and a sort of the different values", "none", "as distinct"},
+	{"top", "the `take` most frequent values, each with its number of entries: a map of int with the values, as texts, as keys. Values with equal numbers are in value order", "`{}`", noPanes, "as distinct, and a sort of the different values", "none", "as distinct"},
 }
 
 // Aggregates returns the descriptions of all aggregates of the pipeline file.

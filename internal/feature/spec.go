@@ -127,10 +127,10 @@ func (spec *Spec) check() error {
 			return fmt.Errorf("%v is unknown", a)
 		}
 		if a == Slope && spec.Last > 0 {
-			return errors.New("slope is over time, which last does not keep: use windows")
+			return errors.New("slope needs times, and last keeps no times: use windows")
 		}
 		if slices.Contains(spec.Aggregates[:k], a) {
-			return fmt.Errorf("aggregate %v is there twice", a)
+			return fmt.Errorf("aggregate %v occurs twice", a)
 		}
 	}
 	return checkWindows(spec.Windows)
@@ -143,7 +143,7 @@ func (spec *Spec) checkMax() error {
 	case spec.Overflow > OverflowOldest:
 		return fmt.Errorf("%v is unknown: use pane, oldest or dlq", spec.Overflow)
 	case !exact && (spec.Max != 0 || spec.Overflow != OverflowPane):
-		return errors.New("max and overflow are of exact windows, and there is none: leave them out")
+		return errors.New("max and overflow are for exact windows, and this feature has no such window: leave them out")
 	case spec.Max != 0 && spec.Max < leastEntries:
 		return fmt.Errorf("max is %d: use 64 or more, as entries are kept in blocks of 64", spec.Max)
 	case spec.Max > mostEntries:
@@ -174,13 +174,13 @@ func (spec *Spec) checkLooks() error {
 		case entries && len(spec.Windows) > 0 && spec.Overflow == OverflowPane:
 			return fmt.Errorf("%s looks at the entries of a window, and panes have none: use overflow oldest or dlq", of)
 		case spec.Per && a.Many():
-			return fmt.Errorf("with per an aggregate is a map of values, and %v is many values: write it in a feature of its own", a)
+			return fmt.Errorf("with per, an aggregate is a map of single values, and %v has many values: write it in a separate feature", a)
 		case a == EWMA && spec.Last > 0:
-			return errors.New("ewma is over time, which last does not keep: use windows")
+			return errors.New("ewma needs times, and last keeps no times: use windows")
 		case spec.Kind != Numbers && a.Numeric():
-			return fmt.Errorf("%v is of numbers only", a)
+			return fmt.Errorf("%v needs numbers", a)
 		case a != Count && !a.looks() && spec.many():
-			return fmt.Errorf("%v does not stand beside list and top, which look at entries: write it in a feature of its own", a)
+			return fmt.Errorf("%v cannot be combined with list and top, which read entries: write it in a separate feature", a)
 		}
 	}
 	if err := spec.checkTake(); err != nil {
@@ -194,7 +194,7 @@ func (spec *Spec) checkLooks() error {
 	case spec.Looks() && spec.Max > mostLooked:
 		return fmt.Errorf("max is %d: use at most 16,384, as each read looks at all of these entries", spec.Max)
 	case ewma != (spec.HalfLife != 0):
-		return errors.New("ewma needs a half-life, and nothing else has one")
+		return errors.New("half_life goes with ewma: write both, or leave out half_life")
 	case ewma && (spec.HalfLife < time.Millisecond || spec.HalfLife > maxSize):
 		return fmt.Errorf("half-life is %v: use 1ms to 366d", spec.HalfLife)
 	}
@@ -208,7 +208,7 @@ func (spec *Spec) checkTake() error {
 	top := slices.Contains(spec.Aggregates, Top)
 	switch {
 	case spec.Take != 0 && !spec.many() && !spec.Per:
-		return errors.New("take is of list, top and per: leave it out")
+		return errors.New("take is for list, top and per: leave it out")
 	case spec.Take < 0 || spec.Take > mostListed:
 		return fmt.Errorf("take is %d: use 1 to 1,000", spec.Take)
 	case top && spec.Take > mostTop:
@@ -223,7 +223,7 @@ func checkWindows(windows []Window) error {
 			return fmt.Errorf("window %q: %w", w.Name, err)
 		}
 		if slices.ContainsFunc(windows[:k], func(o Window) bool { return o.Name == w.Name }) {
-			return fmt.Errorf("window %q is there twice", w.Name)
+			return fmt.Errorf("window %q occurs twice", w.Name)
 		}
 	}
 	return nil

@@ -46,7 +46,7 @@ func parseWindow(size, pane string, inPanes bool) (w Window, err error) {
 			return w, err
 		}
 		if w.Pane == 0 {
-			return w, errors.New("a pane of no length: leave out the pane for an exact window")
+			return w, errors.New("the pane has no length: leave out the pane for an exact window")
 		}
 	}
 	return w, w.check()
@@ -63,12 +63,12 @@ func parseDuration(text string) (time.Duration, error) {
 	var err error
 	if hasDays {
 		if days, err = strconv.ParseUint(number, 10, 9); err != nil {
-			return 0, fmt.Errorf("%q is no duration: days are a whole number up to 366", text)
+			return 0, fmt.Errorf("%q is not a duration: days are a whole number up to 366", text)
 		}
 	}
 	if rest != "" || !hasDays {
 		if d, err = time.ParseDuration(rest); err != nil || strings.HasPrefix(rest, "+") || d < 0 {
-			return 0, fmt.Errorf("%q is no duration: %s", text, example)
+			return 0, fmt.Errorf("%q is not a duration: %s", text, example)
 		}
 	}
 	if d > maxSize {
@@ -81,7 +81,7 @@ func parseDuration(text string) (time.Duration, error) {
 func (w Window) check() error {
 	for _, r := range w.Name {
 		if (r < '0' || r > '9') && (r < 'a' || r > 'z') {
-			return fmt.Errorf("%q is part of a column's name, so it takes only digits and letters: write a fraction in a smaller unit", w.Name)
+			return fmt.Errorf("%q becomes part of a column's name, so use only digits and letters: write a fraction in a smaller unit", w.Name)
 		}
 	}
 	switch {

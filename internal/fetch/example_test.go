@@ -40,5 +40,5 @@ func ExampleFetcher() {
 	fmt.Println(err)
 	// Output:
 	// 14 bytes of text/plain, sha256 7925b2d3...: payment failed <nil>
-	// http://169.254.169.254/latest/meta-data: it is not encrypted: content.http allows that
+	// http://169.254.169.254/latest/meta-data: it is not encrypted: use https, or allow http with content.http
 }

@@ -64,7 +64,7 @@ func (o Options) Validate() error {
 		}
 	}
 	if o.CacheMax < 0 {
-		errs = append(errs, fmt.Errorf("a cache of %d bytes: it is a bound, 0 is its default", o.CacheMax))
+		errs = append(errs, fmt.Errorf("a cache of %d bytes: use 0 for the default, or more", o.CacheMax))
 	}
 	_, err := o.Breaker.Resolved()
 	return errors.Join(append(errs, err)...)
@@ -209,7 +209,7 @@ func (f *Fetcher) one(ctx context.Context, text string, at *places, r *receiver)
 	}
 	err = from.open(ctx, r)
 	if cause := context.Cause(ctx); cause != nil && err != nil && calling.BlameOf(err) != model.BlameRows {
-		err = away("%s: not had in time: %w", from.shown, cause)
+		err = away("%s: not received in time: %w", from.shown, cause)
 	}
 	end(ctx, err)
 	return err
@@ -229,14 +229,14 @@ func (f *Fetcher) content(ctx context.Context, c Content, urls []string, refetch
 	}
 	f.misses.Add(1)
 	if !refetch {
-		return nil, away("content sha256:%s is not kept: it is fetched again", c.Sum)
+		return nil, away("content sha256:%s is not in the cache: it is fetched again", c.Sum)
 	}
 	into := &memory{}
 	found, err := f.bring(ctx, urls, c.Size, at, into)
 	switch {
 	case errors.Is(err, errTooLarge):
 		f.changed.Add(1)
-		return nil, refuse("the content has changed: it had sha256:%s, %d bytes, and more than that when it was fetched again: %w", c.Sum, c.Size, err)
+		return nil, refuse("the content has changed: it had sha256:%s, %d bytes, and was larger when it was fetched again: %w", c.Sum, c.Size, err)
 	case err != nil:
 		return nil, fmt.Errorf("fetch content sha256:%s again: %w", c.Sum, err)
 	case found.Sum != c.Sum:

@@ -326,7 +326,7 @@ func TestHostThatIsDownCostsOthersNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := call("a", nil); whose(err) != "place" || !strings.Contains(err.Error(), "a failed often, and is not asked for 10s") {
+		if err := call("a", nil); whose(err) != "place" || !strings.Contains(err.Error(), "a failed often: its breaker is open for 10s") {
 			t.Error(err)
 		}
 		for range 10 {
@@ -405,7 +405,7 @@ func TestWrongOptionsAreRefused(t *testing.T) {
 		}
 	}
 	if _, err := New(Options{Buckets: []string{"*"}, S3: s3.Options{Endpoint: "nowhere"}}); err == nil {
-		t.Error("an endpoint that is no URL is taken")
+		t.Error("an endpoint that is not a URL is taken")
 	}
 	if errors.Is(err, errTooLarge) {
 		t.Error(err)

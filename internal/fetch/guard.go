@@ -63,7 +63,7 @@ func (o *Options) allowed(to *url.URL) error {
 	case to.User != nil:
 		return &guardError{"a password has no place in a URL"}
 	case scheme == "http" && !o.Plain:
-		return &guardError{"it is not encrypted: content.http allows that"}
+		return &guardError{"it is not encrypted: use https, or allow http with content.http"}
 	case scheme != "https" && scheme != "http":
 		return &guardError{"the URL is not valid: use https://HOST/PATH"}
 	}
@@ -93,7 +93,7 @@ var inner = []netip.Prefix{
 func (o *Options) reachable(address string) error {
 	to, err := netip.ParseAddrPort(address)
 	if err != nil {
-		return &guardError{fmt.Sprintf("%q is no address", address)}
+		return &guardError{fmt.Sprintf("%q is not an address", address)}
 	}
 	ip := to.Addr().Unmap().WithZone("")
 	for _, network := range o.Private {
@@ -106,7 +106,7 @@ func (o *Options) reachable(address string) error {
 		private = private || network.Contains(ip)
 	}
 	if private {
-		return &guardError{fmt.Sprintf("its address %v is private: content.private names networks that are asked all the same", ip)}
+		return &guardError{fmt.Sprintf("its address %v is private: add its network to content.private to allow it", ip)}
 	}
 	return nil
 }

@@ -126,7 +126,7 @@ func parseReference(text []byte) (c Content, err error) {
 		c.Size, err = strconv.ParseInt(rest[65:], 10, 64)
 	}
 	if c.Sum == "" || err != nil {
-		return c, refuse("%.80q is no reference to content", text)
+		return c, refuse("%.80q is not a reference to content", text)
 	}
 	return c, nil
 }
@@ -213,7 +213,7 @@ func (c Contents) fill(ctx context.Context, bytes, urls [][]byte) error {
 			return err
 		}
 		if column.Text && !utf8.Valid(got) {
-			return refuse("content sha256:%s is no text in UTF-8", content.Sum)
+			return refuse("content sha256:%s is not UTF-8 text", content.Sum)
 		}
 		bytes[column.At] = got
 	}

@@ -118,7 +118,7 @@ func TestContentThatHasChangedIsAnError(t *testing.T) {
 		t.Error(err)
 	}
 	first.Size = 3
-	if _, err := local(t).Bytes(t.Context(), first, []string{to}, true); whose(err) != "row, at once" || !strings.Contains(err.Error(), "more than that") {
+	if _, err := local(t).Bytes(t.Context(), first, []string{to}, true); whose(err) != "row, at once" || !strings.Contains(err.Error(), "was larger") {
 		t.Error(err)
 	}
 	same := Content{Sum: sum([]byte("a of 1")), Size: 6}

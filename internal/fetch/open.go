@@ -47,7 +47,7 @@ func (f *Fetcher) parseFile(text string) (source, error) {
 	case err != nil || to.Host != "" && to.Host != "localhost" || !strings.HasPrefix(to.Path, "/") || to.RawQuery != "":
 		return source{}, refuse("%q is not a valid URL: use file:///FOLDER/NAME", httpclient.ShownText(text))
 	case f.options.Root == "":
-		return source{}, refuse("%s: files are not fetched: content.root names the folder they may be in", httpclient.ShownText(text))
+		return source{}, refuse("%s: fetching files is not allowed: name the folder of files in content.root", httpclient.ShownText(text))
 	}
 	inside, err := filepath.Rel(f.options.Root, filepath.FromSlash(to.Path))
 	if err != nil || !filepath.IsLocal(inside) {
@@ -92,7 +92,7 @@ func (f *Fetcher) file(shown, name string, r *receiver) error {
 	case err != nil:
 		return away("%s: %w", shown, cause(err))
 	case !info.Mode().IsRegular():
-		return refuse("%s: it is no file", shown)
+		return refuse("%s: it is not a file", shown)
 	}
 	return r.take(shown, file, info.Size(), "")
 }
@@ -118,7 +118,7 @@ func (f *Fetcher) parseS3(rest string) (source, error) {
 	case strings.ContainsFunc(bucket, func(c rune) bool {
 		return !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '.' || c == '-' || c == '_')
 	}) || strings.Trim(bucket, ".") == "":
-		return source{}, refuse("%s: %q is no name of a bucket", shown, bucket)
+		return source{}, refuse("%s: %q is not a name of a bucket", shown, bucket)
 	}
 	if err := s3.CheckKey(key); err != nil {
 		return source{}, refuse("%s: %v", shown, err)

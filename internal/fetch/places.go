@@ -51,7 +51,7 @@ func (p *places) begin(name string) (end func(ctx context.Context, err error), e
 		p.mu.Lock()
 		why := at.why
 		p.mu.Unlock()
-		return nil, away("%s failed often, and is not asked for %v: %w", name, max(wait.Round(time.Millisecond), time.Millisecond), why)
+		return nil, away("%s failed often: its breaker is open for %v: %w", name, max(wait.Round(time.Millisecond), time.Millisecond), why)
 	}
 	return func(ctx context.Context, err error) {
 		outcome := control.Answered

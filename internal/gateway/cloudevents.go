@@ -66,9 +66,9 @@ func (b *submissions) readCloudEvents(r *http.Request, body io.Reader) error {
 		var batch [eventsMost + 1]json.RawMessage // Unmarshal drops the elements after these
 		var other *json.UnmarshalTypeError
 		if err := json.Unmarshal(data, &batch); errors.As(err, &other) {
-			return &refusal{http.StatusBadRequest, "the batch is no JSON array: found " + other.Value, "send [{...}, ...]"}
+			return &refusal{http.StatusBadRequest, "the batch is not a JSON array: found " + other.Value, "send [{...}, ...]"}
 		} else if err != nil {
-			return &refusal{http.StatusBadRequest, fmt.Sprintf("the batch is no JSON array: %.200v", err), "send [{...}, ...]"}
+			return &refusal{http.StatusBadRequest, fmt.Sprintf("the batch is not a JSON array: %.200v", err), "send [{...}, ...]"}
 		}
 		if batch[eventsMost] != nil {
 			return errTooMany

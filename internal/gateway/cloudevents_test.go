@@ -81,10 +81,10 @@ func TestCloudEventsAreTaken(t *testing.T) {
 			{"an attribute that is an object", one("x8", `,"subject":{}`), []string{"Content-Type", structured}, 400, nil, "attribute subject"},
 			{"no JSON", "{", []string{"Content-Type", structured}, 400, nil, "no CloudEvent"},
 			{"an array", "[]", []string{"Content-Type", structured}, 400, nil, "no CloudEvent"},
-			{"data that is no JSON", "{", binary("x9", "Content-Type", "application/json"), 400, nil, "no JSON"},
+			{"data that is not JSON", "{", binary("x9", "Content-Type", "application/json"), 400, nil, "no JSON"},
 			{"bad base64", one("x10", `,"data_base64":"?"`), []string{"Content-Type", structured}, 400, nil, "data_base64"},
 			{"bad content type", one("x11", `,"data_base64":"","datacontenttype":";"`), []string{"Content-Type", structured}, 400, nil, "datacontenttype"},
-			{"a batch that is none", "{}", []string{"Content-Type", batched}, 400, nil, "no JSON array: found object"},
+			{"a batch that is none", "{}", []string{"Content-Type", batched}, 400, nil, "not a JSON array: found object"},
 			{"another format", "<x/>", []string{"Content-Type", "application/cloudevents+xml"}, 415, nil, ""},
 			{"too large", one("x12", `,"data":"`+strings.Repeat("x", 1000)+`"`), []string{"Content-Type", structured}, 413, nil, ""},
 			{"too large, in a batch", "[" + one("x13", `,"data":"`+strings.Repeat("x", 1000)+`"`) + "]", []string{"Content-Type", batched}, 413, nil, ""},
@@ -177,7 +177,7 @@ func TestEveryFrameIsACloudEvent(t *testing.T) {
 		t.Errorf("%v\n%s\nwant\n%s", err, got, want)
 	}
 	if got, err := c.Encode(&wire.ResultFrame{Seq: 1, Payload: []byte("{")}, "", fixed); err == nil {
-		t.Errorf("a payload that is no JSON: %s", got)
+		t.Errorf("a payload that is not JSON: %s", got)
 	}
 	for i, f := range []wire.Frame{&wire.Accepted{CorrelationID: "x"}, &wire.Backpressure{CorrelationID: "x"}, &wire.ErrorFrame{CorrelationID: "x", Error: problem}, &wire.ResultFrame{CorrelationID: "x"}} {
 		if got, err := c.Encode(f, "", fixed); err != nil || !strings.Contains(string(got), `"correlationid":"x"`) {

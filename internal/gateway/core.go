@@ -12,17 +12,17 @@ import (
 )
 
 var (
-	errDraining = errors.New("the gateway is ending: come again, another one serves")
-	errFull     = errors.New("the gateway has as many connections as it takes: come again later")
+	errDraining = errors.New("the gateway is stopping: connect again to reach another gateway")
+	errFull     = errors.New("the gateway has the maximum number of connections: try again later")
 	errToken    = errors.New("the token is not valid")
 	errNoToken  = errors.New("the request has no token")
 	errNotTaken = errors.New("the log did not accept the cancel: send it again")
-	errLog      = errors.New("the log cannot be read: come again later")
+	errLog      = errors.New("the log cannot be read: try again later")
 )
 
 // ErrUnavailable is the error of an Authenticator that cannot verify a token at the moment. The
 // client should try again later; with an invalid token it should not.
-var ErrUnavailable = errors.New("tokens cannot be verified at the moment: come again later")
+var ErrUnavailable = errors.New("tokens cannot be verified at the moment: try again later")
 
 // verify returns the identity of a token. The error is for clients. verify logs the reason with the
 // correlation id of the request.

@@ -298,7 +298,7 @@ func TestLinesOfTheLogSayWhoseRequestItWas(t *testing.T) {
 		}
 		get("?wait=20s&cursor="+from.Cursor, ada, line("read results", "poll"))
 		socket(line("read results", "session"), ada, &wire.Connect{Resume: &wire.Resume{Cursor: from.Cursor}})
-		c, _, err := dialRaw(w.listener.dial(), offered, "X-Correlation-Id: "+line("a connection was closed by its frames", "frames"))
+		c, _, err := dialRaw(w.listener.dial(), offered, "X-Correlation-Id: "+line("a connection was closed because of an invalid frame", "frames"))
 		w.ok(err)
 		_, err = c.Write(append(binary.BigEndian.AppendUint64([]byte{fin | opText, 0x80 | 127}, 1<<63), make([]byte, 4)...))
 		w.ok(err)

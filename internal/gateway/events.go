@@ -205,7 +205,7 @@ func (g *Gateway) serveAck(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if _, err := g.parseCursor(who, ack.Cursor); err != nil {
-		g.refuse(w, &refusal{http.StatusBadRequest, wire.ErrBadCursor.Error(), "use a cursor that this client was given"})
+		g.refuse(w, &refusal{http.StatusBadRequest, wire.ErrBadCursor.Error(), "use a cursor that this client received"})
 		return
 	}
 	w.WriteHeader(http.StatusNoContent)

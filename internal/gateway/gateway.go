@@ -105,16 +105,16 @@ func (g *Gateway) Endpoints() []access.Endpoint {
 		{Method: get, Pattern: "/v1/stream", Role: access.Client, Summary: "Connect by WebSocket, subprotocol afterbay.v1.", Handler: g.correlate(g.serveStream)},
 	}
 	for _, e := range []access.Endpoint{
-		{Method: get, Pattern: "/v1/results", Summary: "Receive results: server-sent events, or with ?wait= one answer of NDJSON.", Handler: g.serveResults},
+		{Method: get, Pattern: "/v1/results", Summary: "Receive results: server-sent events, or with ?wait= one NDJSON response.", Handler: g.serveResults},
 		{Method: post, Pattern: "/v1/events", Summary: "Send events, NDJSON.", Handler: g.serveEvents},
 		{Method: post, Pattern: "/v1/ack", Summary: "Acknowledge results.", Handler: g.serveAck},
 		{Method: post, Pattern: "/v1/cancel", Summary: "Give up an event.", Handler: g.serveCancel},
 	} {
 		e.Role, e.Handler = access.Client, g.share(g.correlate(e.Handler))
-		list = append(list, e, access.Endpoint{Method: options, Pattern: e.Pattern, Role: access.Public, Summary: "Tell pages what they may send.", Handler: g.share(g.preflight(e.Method))})
+		list = append(list, e, access.Endpoint{Method: options, Pattern: e.Pattern, Role: access.Public, Summary: "CORS preflight for web pages.", Handler: g.share(g.preflight(e.Method))})
 	}
 	for path, document := range documents {
-		list = append(list, access.Endpoint{Method: get, Pattern: path, Role: access.Public, Summary: "Describe all of that, for programs.", Handler: g.share(describe(document))})
+		list = append(list, access.Endpoint{Method: get, Pattern: path, Role: access.Public, Summary: "Describe these endpoints for programs.", Handler: g.share(describe(document))})
 	}
 	return list
 }

@@ -31,11 +31,11 @@ func (g *Gateway) check(r *http.Request) (token string, err error) {
 		g.metrics.Forbidden.Add(1)
 		// The browser hides this answer from the page, so the reason is logged.
 		g.options.Logger.Info("gateway: page refused: add its origin to origins", "origin", origin)
-		return "", &refusal{http.StatusForbidden, "pages of this origin may not connect", "add it to the gateway's origins"}
+		return "", &refusal{http.StatusForbidden, "web pages of this origin may not connect", "add it to the gateway's origins"}
 	}
 	if query, err := url.ParseQuery(r.URL.RawQuery); err != nil || query.Has("token") || query.Has("access_token") {
 		g.metrics.Forbidden.Add(1)
-		return "", &refusal{http.StatusBadRequest, "a token in the address is in the logs of all that it passes", "send it as Authorization: Bearer, or in the first frame"}
+		return "", &refusal{http.StatusBadRequest, "a token in the URL appears in logs of proxies and servers", "send it as Authorization: Bearer, or in the first frame"}
 	}
 	return access.BearerToken(r), nil
 }
@@ -60,7 +60,7 @@ func (g *Gateway) caller(w http.ResponseWriter, r *http.Request) (Identity, erro
 // sender returns the identity of the client that sent a request with a body.
 func (g *Gateway) sender(w http.ResponseWriter, r *http.Request) (Identity, error) {
 	if coding := r.Header.Get("Content-Encoding"); coding != "" && coding != "identity" {
-		return Identity{}, &refusal{http.StatusUnsupportedMediaType, "the body is compressed", "send it as it is"}
+		return Identity{}, &refusal{http.StatusUnsupportedMediaType, "the body is compressed", "send it uncompressed"}
 	}
 	return g.caller(w, r)
 }
@@ -76,7 +76,7 @@ func (r *refusal) Error() string { return r.error }
 // overQuota is the error of a tenant that has reached its limit.
 type overQuota struct{ limit.Refusal }
 
-func (*overQuota) Error() string { return "the tenant has as much as it may: come again later" }
+func (*overQuota) Error() string { return "the tenant has reached its limit: try again later" }
 
 // refuse answers a rejected request with the status and hint for err.
 func (g *Gateway) refuse(w http.ResponseWriter, err error) {

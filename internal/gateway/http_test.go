@@ -386,11 +386,11 @@ func TestRefusalsSayWhatToDo(t *testing.T) {
 		}{
 			{"/v1/results", []string{"Authorization", ""}, http.StatusUnauthorized, `"the request has no token","hint":"send it as Authorization: Bearer TOKEN"`},
 			{"/v1/results", []string{"Authorization", "Bearer nobody"}, http.StatusUnauthorized, `"the token is not valid","hint":"get a new token"`},
-			{"/v1/results?from=here", nil, http.StatusBadRequest, "say ?from=latest or ?from=earliest"},
+			{"/v1/results?from=here", nil, http.StatusBadRequest, "or ?from=latest or ?from=earliest"},
 			{"/v1/stream", nil, http.StatusBadRequest, "the subprotocol afterbay.v1 is missing"},
-			{"/v1/stream", upgrade[:2], http.StatusBadRequest, "the request asks for no WebSocket of RFC 6455"},
-			{"/v1/stream", upgrade, http.StatusBadRequest, "the request asks for no WebSocket of RFC 6455"},
-			{"/v1/stream", append(upgrade, "Sec-WebSocket-Version", "12"), http.StatusBadRequest, "the request asks for no WebSocket of RFC 6455"},
+			{"/v1/stream", upgrade[:2], http.StatusBadRequest, "the request does not ask for a WebSocket of RFC 6455"},
+			{"/v1/stream", upgrade, http.StatusBadRequest, "the request does not ask for a WebSocket of RFC 6455"},
+			{"/v1/stream", append(upgrade, "Sec-WebSocket-Version", "12"), http.StatusBadRequest, "the request does not ask for a WebSocket of RFC 6455"},
 		} {
 			r := w.request(http.MethodGet, c.path, "ada", "", c.header...)
 			body, err := io.ReadAll(r.Body)

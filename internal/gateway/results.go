@@ -111,12 +111,12 @@ func (g *Gateway) serveResults(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	wait, err := time.ParseDuration(query.Get("wait"))
 	if query.Has("wait") && (err != nil || wait < 0 || wait > waitMost) {
-		g.refuse(w, &refusal{http.StatusBadRequest, "wait is no duration from 0s to " + waitMost.String(), "say ?wait=20s"})
+		g.refuse(w, &refusal{http.StatusBadRequest, "wait is not a duration from 0s to " + waitMost.String(), "say ?wait=20s"})
 		return
 	}
 	start, problem := g.start(who, resumeOf(r))
 	if problem != nil {
-		g.refuse(w, &refusal{http.StatusBadRequest, problem.Error(), "use a cursor that this client was given, or say ?from=latest or ?from=earliest"})
+		g.refuse(w, &refusal{http.StatusBadRequest, problem.Error(), "use a cursor that this client received, or ?from=latest or ?from=earliest"})
 		return
 	}
 	now := time.Now()

@@ -237,7 +237,7 @@ func (s *session) connect(f *wire.Connect) {
 		}
 	}
 	if len(f.SessionID) > sessionIDBytes || f.MaxInflight < 0 || f.AckEvery < 0 {
-		s.fail(f.ID, &wire.Error{Code: wire.CodeBadFrame, Message: fmt.Sprintf("connect: a session id has at most %d bytes, maxInflight and ackEvery are not negative", sessionIDBytes)})
+		s.fail(f.ID, &wire.Error{Code: wire.CodeBadFrame, Message: fmt.Sprintf("connect: a session id may have at most %d bytes, and maxInflight and ackEvery must be 0 or more", sessionIDBytes)})
 		return
 	}
 	start, problem := g.start(who, f.Resume)

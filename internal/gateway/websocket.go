@@ -47,7 +47,7 @@ func (g *Gateway) serveStream(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if !asksForWebSocket(r) {
-		g.refuse(w, &refusal{http.StatusBadRequest, "the request asks for no WebSocket of RFC 6455", "connect by a library of WebSockets, or get results by /v1/results; a proxy between has to hand on Upgrade and Connection"})
+		g.refuse(w, &refusal{http.StatusBadRequest, "the request does not ask for a WebSocket of RFC 6455", "connect with a WebSocket library, or get results from /v1/results; a proxy must forward Upgrade and Connection"})
 		return
 	}
 	for _, p := range protocols {
@@ -104,7 +104,7 @@ func (g *Gateway) readSocket(s *session, conn *connection) {
 	// The library panics on a frame that claims 2^63 bytes or more.
 	defer func() {
 		if p := recover(); p != nil {
-			g.options.Logger.Warn("gateway: a connection was closed by its frames", "panic", p, "correlation", s.correlation)
+			g.options.Logger.Warn("gateway: a connection was closed because of an invalid frame", "panic", p, "correlation", s.correlation)
 			_ = conn.conn.WriteClose(uint16(closeProtocol), nil)
 		}
 	}()

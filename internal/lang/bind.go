@@ -180,7 +180,7 @@ func (s *Scope) Steps(path string, steps []Step) {
 
 func (s *Scope) step(path string, step Step) {
 	if empty, ok := step.(interface{ Empty() bool }); step == nil || ok && empty.Empty() {
-		s.Fail(path, "a step is exactly one of the kinds of steps: this one names none")
+		s.Fail(path, "a step names exactly one kind of step, and this one names none")
 		return
 	}
 	step.Bind(s, path+"."+step.StepKind().Name)
@@ -242,7 +242,7 @@ func (s *Scope) Elements(path string, bind func()) []Node {
 		s.Names.elements = true
 		bind()
 		s.Names.elements = false
-		s.Names.leave(caseAt{At: path, Element: true, Instead: "elements have it, and events do not: give it a place in the value of gather"}, names)
+		s.Names.leave(caseAt{At: path, Element: true, Instead: "it belongs to elements, not to events: add it to the value of gather"}, names)
 	})
 	made := slices.Clone(s.Nodes[nodes:])
 	s.Nodes = s.Nodes[:nodes]
@@ -254,7 +254,7 @@ func (s *Scope) Elements(path string, bind func()) []Node {
 func (s *Scope) OnFailure(path string, steps []Step) []Node {
 	for i := range steps {
 		if steps[i] != nil && !steps[i].Effect().InFailure {
-			s.Fail(fmt.Sprintf("%s[%d]", path, i), "only let, decide, call and emit can be done for an event that is given up")
+			s.Fail(fmt.Sprintf("%s[%d]", path, i), "only let, decide, call and emit can run for an event that is given up")
 			return nil
 		}
 	}

@@ -38,7 +38,7 @@ func (r *Resources) KeepAnswers(path string, j *Journal, by operator.Journal, ca
 	}
 	r.Journal = &spec
 	if !(j.Price >= 0) || math.IsInf(j.Price, 0) {
-		r.Fail(path+".price", "%v is no price: use 0 or more", j.Price)
+		r.Fail(path+".price", "%v is not a price: use 0 or more", j.Price)
 	}
 	by, ok := map[string]operator.Journal{"": by, "request": operator.JournalByRequest, "event": operator.JournalByEvent}[j.By]
 	if !ok {
@@ -85,10 +85,10 @@ func (r *Resources) Share(path string, s *Calling) {
 	path += ".call.timeout"
 	switch share := r.Timeout(s); {
 	case s.Timeout != 0:
-		r.Fail(path, "%v and the share of the budget are two", s.Timeout)
+		r.Fail(path, "the timeout is %v, and a share of the budget is set too", s.Timeout)
 		r.Hint("set Timeout or Budget")
 	case r.Pipeline.Budget.P99 == 0:
-		r.Fail(path, "the pipeline has no budget that calls could have a share of")
+		r.Fail(path, "calls take a share of the budget, but the pipeline has no budget")
 		r.Hint("write `budget: {p99: ...}` in the pipeline, or a duration here")
 	case share < time.Millisecond && r.Budget.P99 > 0:
 		r.Fail(path, "calls have %v of the budget, which is below 1ms", share)
@@ -99,7 +99,7 @@ func (r *Resources) Share(path string, s *Calling) {
 // Call returns how to call the service at a URL.
 func (r *Resources) Call(path string, s *Calling, url, service string) *operator.Calling {
 	if s.Timeout < 0 || s.Expire < 0 {
-		r.Fail(path, "timeout and expire are not negative")
+		r.Fail(path, "timeout or expire is negative: use 0 or more")
 	}
 	open, ok := openWays[s.Breaker.Open]
 	if !ok {

@@ -62,7 +62,7 @@ func (c *Choice[T, C]) Fields(kinds []KindIn[C]) (chosen []spec.Field[T], err er
 			errs = append(errs, fmt.Errorf("%s kind %q: %w", c.Of, kind.Name, err))
 			continue
 		case slices.ContainsFunc(c.Others, named) || slices.ContainsFunc(chosen, named):
-			errs = append(errs, fmt.Errorf("%s kind %q: a field of that name is there", c.Of, kind.Name))
+			errs = append(errs, fmt.Errorf("%s kind %q: a field with that name exists", c.Of, kind.Name))
 		}
 		chosen = append(chosen, field)
 	}

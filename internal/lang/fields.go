@@ -59,11 +59,11 @@ type pathField struct {
 
 var pathFieldFields = []spec.Field[pathField]{
 	{Name: "path", Affects: spec.Outputs, Form: spec.Into(func(f *pathField) *string { return &f.Path }, spec.TextOf("a path")), Example: "device.os", Absent: "the name of the field",
-		Help: "where the value stands in the record: names with dots between them. A name with other characters is quoted, `'\"user-id\".os'`; `items[0].price` is of the first element of a list, and `items[].price` of all elements, which makes a list such as `number[]`"},
+		Help: "the path of the value in the record: names with dots between them. A name with other characters is quoted, `'\"user-id\".os'`; `items[0].price` is of the first element of a list, and `items[].price` of all elements, which makes a list such as `number[]`"},
 	{Name: "from", Affects: spec.Outputs, Form: spec.Into(func(f *pathField) *string { return &f.From }, spec.Choice[string](FromData, FromEnvelope, FromKey).Default(FromData)), Example: "envelope", Absent: "data",
 		Help: "where the value is read from: `data`, the data of the record; `envelope`, such as `op` of Debezium or the attribute `id` of CloudEvents; `key`, the key of the record, a string or an int without a path. The fields of an `each` are always read from the element"},
-	{Name: "type", Affects: spec.Outputs, Required: true, Form: spec.Into(func(f *pathField) *string { return &f.Type }, spec.ReadType), Example: "string", Help: "of the value, as the short form has it"},
-	{Name: "optional", Affects: spec.Outputs, Form: spec.Into(func(f *pathField) *bool { return &f.Optional }, spec.OnlyTrue()), Example: "true", Absent: "the value is always there", Help: "whether the value may be absent: it is where the path ends early, or at null"},
+	{Name: "type", Affects: spec.Outputs, Required: true, Form: spec.Into(func(f *pathField) *string { return &f.Type }, spec.ReadType), Example: "string", Help: "of the value, as in the short form"},
+	{Name: "optional", Affects: spec.Outputs, Form: spec.Into(func(f *pathField) *bool { return &f.Optional }, spec.OnlyTrue()), Example: "true", Absent: "the value is always there", Help: "whether the value may be absent. It is absent if the path ends early, or at null"},
 }
 
 // readPathField reads the long form of a field. It stores an optional type as the short form does,
@@ -110,32 +110,32 @@ var pipelineFieldsAbove = []spec.Field[Pipeline]{
 		spec.Choice[Delivery](string(ExactlyOnce), string(AtLeastOnce), string(AtMostOnce))),
 		Example: "at-least-once"},
 	{Name: "replies", Affects: spec.Outputs, Form: spec.Into(func(p *Pipeline) *[]string { return &p.Replies }, setOf(spec.TextOf("a topic"))),
-		Example: "[decisions]", Absent: "nothing is for clients", Help: "topics that hold replies to clients of a gateway, or lead to replies. An event of a client that leaves no record in them (it is filtered, or a member of a group) ends in the topic `<pipeline>.ended`"},
+		Example: "[decisions]", Absent: "no topic replies to clients", Help: "topics that hold replies to clients of a gateway, or lead to replies. An event of a client that leaves no record in them (it is filtered, or a member of a group) ends in the topic `<pipeline>.ended`"},
 	{Name: "commit", Affects: spec.Nothing, Form: spec.Into(func(p *Pipeline) *Commit { return &p.Commit }, spec.MappingOf(commitFields)),
 		Example: "{interval: 20ms}", Absent: "as below"},
 	{Name: "queue", Affects: spec.Nothing, Form: spec.Into(func(p *Pipeline) *Queue { return &p.Queue }, spec.MappingOf(queueFields)),
 		Example: "{max: 2000, high: 1500, low: 500}", Absent: "as below",
-		Help: "bounds the events of a process that wait off the loop: for a model that is slow or down, or behind an event of their key that does; at `high` of them nothing more is read, until there are `low`"},
+		Help: "limits the queued events of a process: they wait for a model that is slow or down, or behind such an event of their key. At `high` queued events the process stops reading, until `low` are left"},
 	{Name: "priority", Affects: spec.Nothing, Form: spec.Into(func(p *Pipeline) *Priority { return &p.Priority }, spec.MappingOf(priorityFields)),
-		Example: "{high: amount > 1000, low: batch}", Absent: "all events are normal", Help: "which of the events that wait off the loop are called for first"},
+		Example: "{high: amount > 1000, low: batch}", Absent: "all events are normal", Help: "which queued events are called for first"},
 	{Name: "tenant", Affects: spec.Nothing, Form: spec.Into(func(p *Pipeline) *Tenant { return &p.Tenant }, spec.MappingOf(tenantFields)),
 		Example: "{by: merchant, max: 1000}", Absent: "one for all", Help: "the tenants of events: calls for queued events take turns by tenant"},
 	{Name: "budget", Affects: spec.Nothing, Form: spec.Into(func(p *Pipeline) *Budget { return &p.Budget }, spec.MappingOf(budgetFields)),
-		Example: "{p99: 50ms, model: 25ms}", Absent: "no budget", Help: "how long an event may take, from its append until its outputs are durable: `afterbay budget` compares"},
+		Example: "{p99: 50ms, model: 25ms}", Absent: "no budget", Help: "how long an event may take, from its append until its outputs are durable. `afterbay budget` compares it with the measured times"},
 	{Name: "lag", Affects: spec.Nothing, Form: spec.Into(func(p *Pipeline) *Lag { return &p.Lag }, spec.MappingOf(lagFields)),
 		Example: "{warn: 10s, critical: 60s}", Absent: "no bounds"},
 	{Name: "dlq", Affects: spec.Nothing, Form: spec.Into(func(p *Pipeline) *DeadLetters { return &p.DeadLetters }, spec.MappingOf(deadLettersFields)),
 		Example: "{stop_above: 5%/1m}", Absent: "it never stops"},
 	{Name: "engine", Affects: spec.Nothing, // Kinds.forms sets its form, which depends on the kinds of logs
 		Example: "kafka://broker-1:9092,broker-2:9092", Absent: "the log of a data directory",
-		Help: "the log that `afterbay run` works on, unless `--engine` or `AFTERBAY_ENGINE` names one; once is enough where several pipelines run in one process"},
+		Help: "the log that `afterbay run` works on, unless `--engine` or `AFTERBAY_ENGINE` names one. One pipeline of a process is enough"},
 	{Name: "models", Affects: spec.Outputs, Form: spec.Into(func(p *Pipeline) *[]Model { return &p.Models },
 		spec.Named(func(m *Model) *string { return &m.Name }, spec.MappingOf(modelFields))),
-		Example: "{fraud: {file: fraud.ubj, version: 3, outputs: {score: number}}}", Help: "names, each of a model", Absent: "none"},
+		Example: "{fraud: {file: fraud.ubj, version: 3, outputs: {score: number}}}", Help: "the models, by name", Absent: "none"},
 	{Name: "constants", Affects: spec.Outputs, Form: spec.Into(func(p *Pipeline) *[]spec.Constant { return &p.Constants },
 		spec.AnyOrder(constantName, spec.Named(constantName, spec.ConstantForm()))),
 		Example: "{limit: 0.5, region: {US: 0, GB: 1}}", Absent: "none",
-		Help: "names, each of a value, or of a table that is read as `table[key] ?? otherwise`"},
+		Help: "the constants, by name: a value, or a table that is read as `table[key] ?? otherwise`"},
 }
 
 var pipelineFieldsBelow = []spec.Field[Pipeline]{
@@ -149,7 +149,7 @@ var inputFields = []spec.Field[Input]{
 	{Name: "topic", Affects: spec.State, Required: true, Form: spec.Into(func(in *Input) *string { return &in.Topic }, spec.ReadName),
 		Example: "payments", Help: "the topic that is read"},
 	{Name: "partitions", Affects: spec.Nothing, Form: spec.Into(func(in *Input) *int32 { return &in.Partitions }, spec.Whole[int32](1, 1024)),
-		Example: "8", Help: "partitions of the topic, where it has to be created"},
+		Example: "8", Help: "the partitions of the topic, if the engine creates it"},
 	{Name: "key", Affects: spec.State, Required: true, Form: spec.Into(func(in *Input) *string { return &in.Key }, ReadReference), Example: "customer",
 		Help: "a field of type string or int: events of one key share state and order"},
 	{Name: "time", Affects: spec.State, Form: spec.Into(func(in *Input) *EventTime { return &in.Time }, spec.MappingOf(timeFields)),
@@ -165,13 +165,13 @@ var inputFields = []spec.Field[Input]{
 	{Name: "max_bytes", Affects: spec.Outputs, Form: spec.Into(func(in *Input) *int { return &in.MaxBytes }, spec.Size(1, 1<<20).Default(DefaultMaxBytes)), Example: "64KiB"},
 	{Name: "dedupe", Affects: spec.Outputs, Form: spec.Optional(func(in *Input) **Dedupe { return &in.Dedupe }, spec.MappingOf(dedupeFields)),
 		Example: "{id: tx, window: 24h}",
-		Help:    "drops an event if its id is among the last `max` ids that arrived in its partition and the event with that id is less than `window` before the newest event time"},
+		Help:    "drops a duplicate: an event whose id is among the last `max` ids of its partition, if the earlier event is less than `window` before the newest event time"},
 	{Name: "backlog", Affects: spec.Nothing, Form: spec.Into(func(in *Input) *Backlog { return &in.Backlog }, spec.MappingOf(backlogFields)),
 		Example: "{max: 1000000, high: 750000, low: 250000}", Absent: "only the size of the log limits them",
-		Help: "the records of the topic that may wait for the pipeline: `POST /v1/topics/{topic}` answers 429 while there are too many"},
+		Help: "how many records of the topic may wait for the pipeline: `POST /v1/topics/{topic}` answers 429 while too many wait"},
 	{Name: "repartition", Affects: spec.Outputs, Form: spec.Into(func(in *Input) *int32 { return &in.Repartition }, spec.Whole[int32](1, 1024)),
 		Example: "8", Absent: "the topic itself is read; of several inputs 4",
-		Help: "where the topic is written with another key: its events are first copied to the topic `<pipeline>.repartition`, of so many partitions, by `key`"},
+		Help: "for a topic that is written with another key: its events are first copied by `key` to the topic `<pipeline>.repartition`, which has this number of partitions"},
 }
 
 var readFormat = spec.OneOf("write json, csv, text, raw, schema_registry, {csv: {columns: [a, b]}}, {avro: <file>} or {protobuf: {file: <file>, message: <name>}}",
@@ -214,8 +214,8 @@ var formatFields = []spec.Field[Format]{
 }
 
 var csvFields = []spec.Field[CSV]{
-	{Name: "delimiter", Affects: spec.Outputs, Form: spec.Into(func(c *CSV) *string { return &c.Delimiter }, spec.TextOf("one character")), Example: "';'", Absent: "a comma", Help: "what stands between columns: one character of ASCII, such as `\"\\t\"`"},
-	{Name: "quote", Affects: spec.Outputs, Form: spec.Into(func(c *CSV) *string { return &c.Quote }, spec.TextOf("one character, or none")), Example: "none", Absent: "a double quote", Help: "what stands around values with delimiters, quotes or line breaks, and twice for itself: one character, or `none`"},
+	{Name: "delimiter", Affects: spec.Outputs, Form: spec.Into(func(c *CSV) *string { return &c.Delimiter }, spec.TextOf("one character")), Example: "';'", Absent: "a comma", Help: "the separator of columns: one ASCII character, such as `\"\\t\"`"},
+	{Name: "quote", Affects: spec.Outputs, Form: spec.Into(func(c *CSV) *string { return &c.Quote }, spec.TextOf("one character, or none")), Example: "none", Absent: "a double quote", Help: "the quote around values with delimiters, quotes or line breaks: one character, or `none`. Within such a value it is doubled"},
 	{Name: "columns", Affects: spec.Outputs, Form: spec.Into(func(c *CSV) *[]string { return &c.Columns }, spec.ListOf(spec.TextOf("a column name"))), Example: "[id, name, total]", Absent: "the fields, in their order",
 		Help: "the names of all columns. A field reads the column with its name, or with its `path`. Others are skipped"},
 }
@@ -228,11 +228,11 @@ var protobufFields = []spec.Field[Protobuf]{
 
 var backlogFields = []spec.Field[Backlog]{
 	{Name: "max", Affects: spec.Nothing, Required: true, Form: spec.Into(func(b *Backlog) *int { return &b.Max }, spec.Whole[int](1, 1_000_000_000)), Example: "1000000",
-		Help: "most that may wait"},
+		Help: "how many records may wait at most"},
 	{Name: "high", Affects: spec.Nothing, Form: spec.Into(func(b *Backlog) *int { return &b.High }, spec.Whole[int](1, 1_000_000_000)), Example: "750000",
-		Help: "from here on no more are taken, until there are as few as `low`"},
+		Help: "at this number the server accepts no more, until `low` are left"},
 	{Name: "low", Affects: spec.Nothing, Form: spec.Into(func(b *Backlog) *int { return &b.Low }, spec.Whole[int](0, 1_000_000_000)), Example: "250000",
-		Help: "as few as are to be left before more are taken"},
+		Help: "at this number the server accepts records again"},
 }
 
 var dedupeFields = []spec.Field[Dedupe]{
@@ -252,14 +252,14 @@ var timeFields = []spec.Field[EventTime]{
 	{Name: "lateness", Affects: spec.Outputs, Form: spec.Into(func(t *EventTime) *time.Duration { return &t.Lateness }, spec.Span(0, 30*spec.Day)), Example: "5s"},
 	{Name: "late", Affects: spec.Outputs, Form: spec.OneOf("write dlq, drop, include or {topic: <name>}",
 		spec.Scalar, spec.Into(func(t *EventTime) *string { return &t.Late }, ReadLate), spec.Mapping, spec.MappingOf(lateFields)),
-		Example: "{topic: late-payments}", Help: "how to handle an event before the watermark: a dead letter, nothing, an event like others, or a record of another topic; of a topic that is read without `field`, `lateness` and `late` only what another pipeline wrote can be late, and nothing where it is copied by `repartition` or with other topics"},
+		Example: "{topic: late-payments}", Help: "how to handle an event before the watermark: `dlq` makes a dead letter, `drop` removes it, `include` handles it like other events, a topic gets a record of it. Without `field`, `lateness` and `late`, only records of another pipeline can be late, and none with `repartition` or `inputs`"},
 	{Name: "max_ahead", Affects: spec.Outputs, Form: spec.Into(func(t *EventTime) *time.Duration { return &t.MaxAhead }, spec.Span(time.Millisecond, 30*spec.Day).Default(DefaultMaxAhead)), Example: "5m"},
-	{Name: "idle", Affects: spec.Outputs, Form: spec.OrWord("never", func(t *EventTime) *bool { return &t.NeverIdle }, spec.Into(func(t *EventTime) *time.Duration { return &t.Idle }, spec.Span(100*time.Millisecond, spec.Day))), Example: "30s", Absent: "time moves with the events alone; with `repartition` or `inputs` 1s, and 100ms if the time is that of the append",
-		Help: "how long a partition stands at its end without an event before its time goes on with the clock, by so much: groups, timers and windows end though no event comes, and what comes with an older time than that is late. With `repartition` or `inputs`: after which the events of other partitions no longer wait for that partition; `never` waits without end"},
+	{Name: "idle", Affects: spec.Outputs, Form: spec.OrWord("never", func(t *EventTime) *bool { return &t.NeverIdle }, spec.Into(func(t *EventTime) *time.Duration { return &t.Idle }, spec.Span(100*time.Millisecond, spec.Day))), Example: "30s", Absent: "only events advance the time; with `repartition` or `inputs` 1s, and 100ms if the time is that of the append",
+		Help: "how long a partition may be read to its end and have no event. After that its time follows the clock, this much behind it: groups, timers and windows end without an event, and an event with an older time is late. With `repartition` or `inputs`: how long the events of other partitions wait for that partition; `never` waits without limit"},
 	{Name: "order", Affects: spec.State, Form: spec.Into(func(t *EventTime) *string { return &t.Order }, spec.Choice[string]("time", OrderArrival).Default("time")), Example: "arrival", Absent: "time",
 		Help: "with `repartition` or `inputs`: the order of events of several partitions. `time` is the order of their event times, the same in every run; `arrival` is the order of their copies, which waits for no other partition"},
 	{Name: "wait", Affects: spec.Outputs, Form: spec.Into(func(t *EventTime) *time.Duration { return &t.Wait }, spec.Span(0, 30*spec.Day)), Example: "2s", Absent: "0s",
-		Help: "with `repartition` or `inputs`: how long an event is waited for that is out of order in its own partition; at most `lateness`"},
+		Help: "with `repartition` or `inputs`: how long to wait for an event that is out of order in its own partition; at most `lateness`"},
 }
 
 // TimeUnits maps the units of numeric times to durations.
@@ -288,9 +288,9 @@ var deadLettersFields = []spec.Field[DeadLetters]{
 }
 
 var budgetFields = []spec.Field[Budget]{
-	{Name: "p99", Affects: spec.Nothing, Required: true, Form: spec.Into(func(b *Budget) *time.Duration { return &b.P99 }, ReadShare), Example: "50ms", Help: "what 99 of 100 events keep"},
+	{Name: "p99", Affects: spec.Nothing, Required: true, Form: spec.Into(func(b *Budget) *time.Duration { return &b.P99 }, ReadShare), Example: "50ms", Help: "the limit that 99 of 100 events keep"},
 	{Name: "queue", Affects: spec.Nothing, Form: spec.Into(func(b *Budget) *time.Duration { return &b.Queue }, ReadShare), Example: "10ms"},
-	{Name: "order", Affects: spec.Nothing, Form: spec.Into(func(b *Budget) *time.Duration { return &b.Order }, ReadShare), Example: "20ms", Help: "until its turn, where events of several partitions are read in the order of their times"},
+	{Name: "order", Affects: spec.Nothing, Form: spec.Into(func(b *Budget) *time.Duration { return &b.Order }, ReadShare), Example: "20ms", Help: "the wait for other partitions, if events of several partitions are read in the order of their times"},
 	{Name: "feature", Affects: spec.Nothing, Form: spec.Into(func(b *Budget) *time.Duration { return &b.Feature }, ReadShare), Example: "5ms"},
 	{Name: "model", Affects: spec.Nothing, Form: spec.Into(func(b *Budget) *time.Duration { return &b.Model }, ReadShare), Example: "25ms"},
 	{Name: "emit", Affects: spec.Nothing, Form: spec.Into(func(b *Budget) *time.Duration { return &b.Emit }, ReadShare), Example: "1ms"},
@@ -298,7 +298,7 @@ var budgetFields = []spec.Field[Budget]{
 }
 
 const (
-	treesMeans  = "of a file of XGBoost that stopped early: which trees count, all or those up to the best iteration"
+	treesMeans  = "for an XGBoost file with early stopping: use all trees, or the trees up to the best iteration"
 	treesAbsent = "best if XGBoost's scikit-learn wrapper saved the file, all if a Booster did"
 )
 
@@ -309,9 +309,9 @@ var modelFields = []spec.Field[Model]{
 	{Name: "version", Affects: spec.Outputs, Required: true, Form: spec.Into(func(m *Model) *int { return &m.Version }, spec.Version()), Example: "3"},
 	{Name: "trees", Affects: spec.Outputs, Form: spec.Into(func(m *Model) *string { return &m.Trees }, spec.Choice[string]("all", "best")), Example: "best", Absent: treesAbsent, Help: treesMeans},
 	{Name: "outputs", Affects: spec.Outputs, Required: true, Form: spec.Into(func(m *Model) *[]Field { return &m.Outputs }, ReadFields),
-		Example: "{score: number}", Help: "the model's outputs, in its order, and their types: number, number[384] for so many, string or bytes"},
+		Example: "{score: number}", Help: "the model's outputs, in its order, and their types: number, number[384] for 384 numbers, string or bytes"},
 	{Name: "url", Affects: spec.Outputs, Or: "process", Form: spec.Into(func(m *Model) *string { return &m.URL }, spec.PathOf(spec.ReadURL)), Example: "grpc://models:8001/bert", Absent: "required, or `file`",
-		Help: "instead of `file`: a model on a server of the Open Inference Protocol, of this `version` there; its inputs are what the first score that uses it gives. Tokens, other APIs and the like take a manifest"},
+		Help: "instead of `file`: a model on a server with the Open Inference Protocol, in this `version`. The first score that uses it defines its inputs. Tokens and other APIs need a manifest"},
 	{Name: "process", Affects: spec.Outputs, Form: spec.Into(func(m *Model) *[]string { return &m.Process }, readCommand), Example: "[python3, worker.py, asr.py]", Absent: "required, or `file`",
 		Help: "instead of `file`: a program that is the model, as one of kind process, and its arguments, run in the folder of the pipeline file"},
 	{Name: "call", Affects: spec.Nothing, Form: spec.Optional(func(m *Model) **Calling { return &m.Call }, spec.MappingOf(CallingFields)),
@@ -337,7 +337,7 @@ var ReadJournal = spec.OneOf("write true, false or {by: ...}", spec.Scalar, spec
 
 var journalFields = []spec.Field[Journal]{
 	{Name: "by", Affects: spec.Nothing, Form: spec.Into(func(j *Journal) *string { return &j.By }, spec.Choice[string]("request", "event")), Example: "event",
-		Help: "request, where events that ask the same share an answer, or event, where each has its own", Absent: "event for chat, transcriptions and lookups, request for others"},
+		Help: "`request`: events with equal requests share an answer. `event`: each event has its own answer", Absent: "event for chat, transcriptions and lookups, request for others"},
 	{Name: "retention", Affects: spec.Nothing, Form: spec.Into(func(j *Journal) *time.Duration { return &j.Retention }, spec.Span(time.Minute, 366*spec.Day)), Example: "30d"},
 	{Name: "max", Affects: spec.Nothing, Form: spec.Into(func(j *Journal) *int { return &j.Max }, spec.Size(2<<20, 1<<40)), Example: "1GiB"},
 	{Name: "price", Affects: spec.Nothing, Form: spec.Into(func(j *Journal) *float64 { return &j.Price }, spec.Number()), Example: "0.002"},
@@ -353,15 +353,15 @@ var breakerFields = []spec.Field[Breaker]{
 	{Name: "rate", Affects: spec.Nothing, Form: spec.Into(func(b *Breaker) *float64 { return &b.Rate }, spec.Fraction()), Example: "0.2"},
 	{Name: "probe", Affects: spec.Nothing, Form: spec.Into(func(b *Breaker) *time.Duration { return &b.Probe }, spec.Span(time.Millisecond, time.Hour)), Example: "10s"},
 	{Name: "open", Affects: spec.Nothing, Form: spec.Into(func(b *Breaker) *string { return &b.Open }, spec.Choice[string]("pause", "queue", "fallback")), Example: "queue",
-		Help: "what happens meanwhile: nothing is read, events go into the async queue, or scores are their `fallback`, which outputs are marked with"},
+		Help: "the effect of an open breaker: `pause` stops reading, `queue` puts events into the async queue, `fallback` uses the score's `fallback` and marks the outputs"},
 }
 
 var queueFields = []spec.Field[Queue]{
 	{Name: "max", Affects: spec.Nothing, Form: spec.Into(func(p *Queue) *int { return &p.Max }, spec.Whole[int](1, 10_000_000)), Example: "100000"},
 	{Name: "high", Affects: spec.Nothing, Form: spec.Into(func(p *Queue) *int { return &p.High }, spec.Whole[int](1, 10_000_000)), Example: "75000",
-		Help: "from here on nothing is read, until there are as few as `low`"},
+		Help: "at this number the process stops reading, until `low` are left"},
 	{Name: "low", Affects: spec.Nothing, Form: spec.Into(func(p *Queue) *int { return &p.Low }, spec.Whole[int](0, 10_000_000)), Example: "25000",
-		Help: "as few as are to be left before it is read on"},
+		Help: "at this number the process reads again"},
 }
 
 var priorityFields = []spec.Field[Priority]{
@@ -376,7 +376,7 @@ var tenantFields = []spec.Field[Tenant]{
 	{Name: "by", Affects: spec.Nothing, Required: true, Form: spec.Into(func(t *Tenant) *string { return &t.By }, spec.ReadExpression), Example: "merchant",
 		Help: "the tenant of an event, as a text: the expression may use fields of events and constants"},
 	{Name: "max", Affects: spec.Nothing, Form: spec.Into(func(t *Tenant) *int { return &t.Max }, spec.Whole[int](1, 10_000_000)), Example: "1000",
-		Help: "events of a tenant that may wait; the next ones are given up as if their score had failed: `on_failure`, or a dead letter"},
+		Help: "how many events of a tenant may wait. Further events are given up like failed scores: `on_failure`, or a dead letter"},
 }
 
 // PrintAgain prints a list of steps inside a step.

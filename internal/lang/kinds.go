@@ -84,7 +84,7 @@ func (k Kinds) oneKind(r *spec.Reader, root *spec.Node) {
 				}
 			}
 			if n != 1 {
-				r.Fail(item.Offset, fmt.Sprintf("sinks[%d]", i), "a sink has exactly one of "+spec.Listed(k.sinkNames(), "and")+", which say where the records go", "write a sink for each, with a `name`")
+				r.Fail(item.Offset, fmt.Sprintf("sinks[%d]", i), "a sink has exactly one of "+spec.Listed(k.sinkNames(), "and")+", its destination", "write a sink for each, with a `name`")
 			}
 		}
 	}

@@ -123,7 +123,7 @@ func (k Kinds) Engine(url string) (Engine, spec.Problems) {
 type noLog struct{ wrong *stream.Mistake }
 
 func (k Kinds) noEngine(url string) Engine {
-	return Engine{URL: url, Config: noLog{&stream.Mistake{Field: "url", Err: fmt.Errorf("%q is no engine", scheme(url)), Hint: "use " + k.engineURLs()}}}
+	return Engine{URL: url, Config: noLog{&stream.Mistake{Field: "url", Err: fmt.Errorf("%q is not an engine", scheme(url)), Hint: "use " + k.engineURLs()}}}
 }
 
 func (n noLog) Check() []error { return []error{n.wrong} }
@@ -152,7 +152,7 @@ func (k Kinds) logKinds() (all []logKind, err error) {
 				}
 			}
 			if slices.ContainsFunc(before.Logs, func(o stream.Kind) bool { return o.Name == kind.Name }) {
-				err = errors.New("a kind of that name is there")
+				err = errors.New("a kind with that name exists")
 			}
 		}
 		if err != nil {

@@ -42,7 +42,7 @@ var manifestFields = []spec.Field[model.Manifest]{
 		spec.OneOf("write [name], {name: size} or {name: string}", spec.List, spec.ListOf(manifestOutput()), spec.Mapping, spec.Named(outputName, outputKind()))),
 		Example: "[score]", Help: "names of the scores, in the model's order; {embedding: 384} is a name of 384 scores, {words: string} or bytes one of a text"},
 	{Name: "batch", Affects: spec.Nothing, Form: spec.Into(func(m *model.Manifest) *model.Policy { return &m.Batch }, spec.MappingOf(policyFields)),
-		Example: "{size: 64}", Help: "which rows share a call, where the pipeline does not say; `afterbay model bench` measures and writes it", Absent: "as below"},
+		Example: "{size: 64}", Help: "which rows share a call, unless the pipeline has its own batch; `afterbay model bench` measures and writes it", Absent: "as below"},
 	{Name: "golden", Affects: spec.Nothing, Form: spec.Into(func(m *model.Manifest) *string { return &m.Golden }, spec.ReadPath), Example: "golden.csv"},
 	{Name: "limits", Affects: spec.Outputs, Form: spec.Into(func(m *model.Manifest) *model.Limits { return &m.Limits }, spec.MappingOf(limitFields)), Example: "{text: 64KiB}", Absent: "as below"},
 }

@@ -55,7 +55,7 @@ func (n *Names) add(name string, t value.Type) (value.Slot, error) {
 	slot, _ := n.Schema.Lookup(name)
 	switch {
 	case !slices.Contains(n.Routes, where.Route) && !(n.elements && where.Element):
-		return value.Slot{}, fmt.Errorf("%q is introduced in %s already: names are one flat set without shadowing", name, where.At)
+		return value.Slot{}, fmt.Errorf("%q is introduced in %s already: a pipeline has one namespace, without shadowing", name, where.At)
 	case slot.Type != t:
 		return value.Slot{}, fmt.Errorf("%q is of type %v in %s and %v here: a name has one type", name, slot.Type, where.At, t)
 	}
@@ -158,7 +158,7 @@ func (n *Names) leave(of caseAt, since int) (in []string) {
 // if no step introduces the name.
 func (n *Names) outOfScope(name string) (message, hint string) {
 	if where, ok := n.Cases[name]; ok {
-		return fmt.Sprintf("%q is known only to events of %s", name, where.At), cmp.Or(where.Instead, "introduce it in every case of the route that goes on, or use it there")
+		return fmt.Sprintf("%q is known only to events of %s", name, where.At), cmp.Or(where.Instead, "introduce it in every case of the route that continues, or use it only there")
 	}
 	if n.Later[name] {
 		return fmt.Sprintf("%q is introduced below; a name is used below its introduction, except in a feature's value and when", name), ""

@@ -92,7 +92,7 @@ type Formatted struct {
 func (s *Scope) Formatted(path string, format OutputFormat, e *operator.Emit) {
 	for _, other := range s.Outputs.Formats {
 		if other.Emit.Topic == e.Topic && other.Format != format {
-			s.Fail(path, "%s of %q is another one: those who read the topic could not tell the records apart", other.Path, e.Topic)
+			s.Fail(path, "%s of %q differs from that of another emit: consumers of the topic could not tell the records apart", other.Path, e.Topic)
 			s.Hint("write one format in all emits of the topic")
 			break
 		}

@@ -279,7 +279,7 @@ type Queue struct {
 	Low  int // 0 is a third of High, where that is 0 too
 }
 
-// Priority says which of the events that wait off the loop are called for first. An event that is
+// Priority says which queued events are called for first. An event that is
 // neither high nor low is normal.
 type Priority struct {
 	High    string        // expression of type bool over fields of events and constants; "" means that no event is high

@@ -84,7 +84,7 @@ func (r *Resources) OpenFetcher() *fetch.Fetcher {
 	for i, text := range o.Private {
 		network, err := netip.ParsePrefix(text)
 		if err != nil {
-			r.Fail(fmt.Sprintf("content.private[%d]", i), "%q is no network: write one as 10.2.0.0/16", text)
+			r.Fail(fmt.Sprintf("content.private[%d]", i), "%q is not a network: write one as 10.2.0.0/16", text)
 		}
 		options.Private = append(options.Private, network)
 	}

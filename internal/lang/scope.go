@@ -59,7 +59,7 @@ func NewScope(p *Pipeline) *Scope {
 // is taken.
 func (s *Scope) Make(path, name string, t value.Type) (value.Slot, bool) {
 	if _, ok := s.Names.Constants[name]; ok {
-		s.Fail(path, "%q is a constant already: names are one flat set without shadowing", name)
+		s.Fail(path, "%q is a constant already: a pipeline has one namespace, without shadowing", name)
 		return value.Slot{}, false
 	}
 	slot, err := s.Names.add(name, t)
@@ -149,7 +149,7 @@ func (s *Scope) unknown(path, name string) {
 		return
 	}
 	if _, ok := s.Names.Constants[name]; ok {
-		s.Fail(path, "%q is a constant; give it a name of its own by let to use it here", name)
+		s.Fail(path, "%q is a constant; to use it here, give it another name with let", name)
 		return
 	}
 	if message, hint := s.Names.outOfScope(name); message != "" {
@@ -179,7 +179,7 @@ func (s *Scope) Expr(path, source string, want ...value.Kind) *expression.Progra
 		return nil
 	}
 	if t := program.Type(); len(want) > 0 && (t.Optional || !slices.Contains(want, t.Kind)) {
-		s.Fail(path, "the expression is of type %v, where %v is needed", t, KindsText(want))
+		s.Fail(path, "the expression is of type %v, but %v is needed", t, KindsText(want))
 		if name, ok := program.Name(); ok && !t.Optional {
 			s.Mistyped(name, want[0])
 		}
@@ -280,7 +280,7 @@ func KindsText(list []value.Kind) string {
 func (s *Scope) NoContent(path string, slots ...value.Slot) {
 	for _, slot := range slots {
 		if slot.Type.Kind == value.Content {
-			s.Fail(path, "%q is content, which only models are given", slot.Name)
+			s.Fail(path, "%q is content, and only models can read it", slot.Name)
 			s.Hint("use its sha256, size or type, or give it to a score")
 		}
 	}
@@ -303,7 +303,7 @@ func (s *Scope) AboveGroup(path string) bool {
 
 // RefuseBelowGroup reports keyed state below a group as an error.
 func (f *Findings) RefuseBelowGroup(path string) {
-	f.Fail(path, "below a group: features, and functions and models with state, are of the events of the log")
+	f.Fail(path, "below a group: features, and functions and models with state, need events of the log")
 	f.Hint("write it above the group, or in a pipeline that reads what this one emits")
 }
 

@@ -90,7 +90,7 @@ func (k Kinds) stepForm() (form spec.Form[Step], err error) {
 			first, second := n.Entries[0], n.Entries[1]
 			hint := fmt.Sprintf("indent %s below %s", spec.Shorten(second.Key), spec.Shorten(first.Key))
 			if slices.ContainsFunc(fields, func(w spec.Field[Step]) bool { return w.Name == second.Key }) {
-				hint = fmt.Sprintf("write `- %s: ...` as a step of its own", second.Key)
+				hint = fmt.Sprintf("write `- %s: ...` as a separate step", second.Key)
 			}
 			r.Fail(second.Offset, path, fmt.Sprintf("a step is one word, and %s is its second", spec.Shorten(second.Key)), hint)
 			return

@@ -34,7 +34,7 @@ func (o Options) Validate() error {
 		value int64
 	}{{"Size", int64(o.Size)}, {"Calls", int64(o.Calls)}, {"Timeout", int64(o.Timeout)}, {"Keep", int64(o.Keep)}, {"KeepBytes", int64(o.KeepBytes)}} {
 		if n.value < 0 {
-			errs = append(errs, fmt.Errorf("%s is %d: it is a bound, 0 is its default", n.name, n.value))
+			errs = append(errs, fmt.Errorf("%s is %d: use 0 for the default, or more", n.name, n.value))
 		}
 	}
 	return errors.Join(errs...)
@@ -196,7 +196,7 @@ func (f *Finder) call(ctx context.Context, keys []string) ([][]byte, error) {
 	case f.slots <- struct{}{}:
 		defer func() { <-f.slots }()
 	case <-ctx.Done():
-		return nil, fmt.Errorf("%d calls are under way: %w", f.options.Calls, ctx.Err())
+		return nil, fmt.Errorf("%d calls are in flight: %w", f.options.Calls, ctx.Err())
 	}
 	f.mu.Lock()
 	f.stats.Calls++

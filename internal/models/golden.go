@@ -46,7 +46,7 @@ func (v *verifier) golden(ctx context.Context, m model.Model) {
 	v.report.Rows = rows.Len()
 	tolerance, hint := 0.0, "the model cannot share calls: this should not happen, please report it"
 	if v.outside {
-		tolerance, hint = predictionTolerance, "rows must not see each other: remove batch.size of a model of kind onnx, correct the program or server of others"
+		tolerance, hint = predictionTolerance, "a row must not change the score of another row: remove batch.size for a model of kind onnx; for other kinds, correct the program or server"
 	}
 	scores, err := invariant(ctx, m, rows, tolerance)
 	if err != nil {
@@ -79,7 +79,7 @@ func (v *verifier) compare(m model.Model, e expectation, scores scored) {
 		difference := math.Abs(got - want)
 		v.report.Worst = max(v.report.Worst, difference)
 		if got != want && !(difference <= tolerance) {
-			v.fail("golden", nil, "another file, version or order of inputs scores otherwise: train and export again, or write the vectors of this file",
+			v.fail("golden", nil, "another file, version or order of inputs gives other scores: train and export again, or write the vectors of this file",
 				"row %d of %s: %s is %v, expected %v", row+1, filepath.Base(v.manifest.Golden), e.name, got, said)
 			return
 		}
@@ -101,7 +101,7 @@ func readGolden(path string, m model.Model) (model.Rows, []expectation, error) {
 	}
 	expected := expectations(m, table)
 	if len(expected) == 0 {
-		return rows, nil, fmt.Errorf("%s:1: no column says what is expected: name one of %v", filepath.Base(path), ScoreColumns(m))
+		return rows, nil, fmt.Errorf("%s:1: no column has the expected output: name one of %v", filepath.Base(path), ScoreColumns(m))
 	}
 	for {
 		if err := table.Next(&rows); errors.Is(err, io.EOF) {

@@ -30,7 +30,7 @@ func (e *GraphError) Error() string {
 	if len(e.ops) > 3 {
 		ops += ", ..."
 	}
-	return fmt.Sprintf("model %s: its graph (%s) is no model of trees, so ONNX Runtime computes it and a manifest describes it: write one by `afterbay model add %s --name NAME --version 1`", e.name, ops, e.name)
+	return fmt.Sprintf("model %s: its graph (%s) is not a model of trees, so ONNX Runtime computes it and a manifest describes it: write one by `afterbay model add %s --name NAME --version 1`", e.name, ops, e.name)
 }
 
 // graphError returns a *GraphError if the file is ONNX but not readable as trees. It returns nil

@@ -106,8 +106,8 @@ func TestTableRefusesWhatIsNoRowWithItsPlace(t *testing.T) {
 		"n,c,wave_0,wave_1\n":                    "t.csv:1: the header lacks inputs of the model: blob",
 		"n,c,wave_0,wave_1,blob\nx,,,,\n":        `t.csv:2:1: column n: "x" is not a number`,
 		"n,c,wave_0,wave_1,blob\n1,FR,,,\n":      `t.csv:2:3: column c: "FR" is neither a number nor one of the categories US, GB`,
-		"n,c,wave_0,wave_1,blob\n1,GB,1,2,AA=\n": `t.csv:2:10: column blob: bytes stand in base64`,
-		"n,c,wave_0,wave_1,blob\n1,GB,1,2,AAA=\n1,2\n": "t.csv:3:1: 2 cells, where the header has 5",
+		"n,c,wave_0,wave_1,blob\n1,GB,1,2,AA=\n": `t.csv:2:10: column blob: write bytes as base64`,
+		"n,c,wave_0,wave_1,blob\n1,GB,1,2,AAA=\n1,2\n": "t.csv:3:1: 2 cells, but the header has 5",
 		"n,c,wave_0,wave_1,blob\n1,GB,1,2,AAA=\n":      "[1 1 1 2] [[0 0]]",
 		"blob,wave_1,wave_0,n,c\nAAA=,2,1,1,1\n":       "[1 1 1 2] [[0 0]]",
 	} {

@@ -253,7 +253,7 @@ func (v *verifier) read() []byte {
 	}
 	sum := sha256.Sum256(data)
 	if got := hex.EncodeToString(sum[:]); got != m.Digest {
-		v.fail("sha256", nil, "put back the file that belongs to it, or raise the version by `afterbay model add`", "%s has sha256 %s, not %s", filepath.Base(m.File), got, m.Digest)
+		v.fail("sha256", nil, "restore the original file, or add a new version with `afterbay model add`", "%s has sha256 %s, not %s", filepath.Base(m.File), got, m.Digest)
 	}
 	return data
 }
@@ -299,7 +299,7 @@ func (v *verifier) fail(path string, err error, hint, format string, args ...any
 func (v *verifier) declared(info model.Info) {
 	m := v.manifest
 	if m.Version < 1 {
-		v.fail("version", nil, `write a number from 1 that changes with the file: "latest" is none`, "%d is not a version", m.Version)
+		v.fail("version", nil, `write a number from 1 and raise it when the file changes; "latest" is not a version`, "%d is not a version", m.Version)
 	}
 	if m.Kind != "" && m.Kind != info.Kind {
 		v.fail("kind", nil, "", "the file is of kind %s", info.Kind)

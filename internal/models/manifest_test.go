@@ -117,7 +117,7 @@ func TestModelIsUsableOnlyWhereAllOfItsManifestHolds(t *testing.T) {
 		"row 7 of golden.csv: prediction is": func(m *model.Manifest) { rewrite(t, m.Golden, flip(2, "0.9999")) },
 		"column prediction is empty":         func(m *model.Manifest) { rewrite(t, m.Golden, flip(2, "")) },
 		"is 1e+40: a model of trees takes":   func(m *model.Manifest) { rewrite(t, m.Golden, flip(0, "1e40")) },
-		"no column says what is expected": func(m *model.Manifest) {
+		"no column has the expected output": func(m *model.Manifest) {
 			rewrite(t, m.Golden, strings.NewReplacer("margin", "a", "prediction", "b").Replace(golden))
 		},
 		"golden.csv: no rows": func(m *model.Manifest) { rewrite(t, m.Golden, lines[0]+"\n") },

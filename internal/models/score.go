@@ -34,7 +34,7 @@ func Score(ctx context.Context, m model.Model, source io.Reader, name string, ou
 	case others > 0 && info.Names() == nil:
 		return fmt.Errorf("%s:1: %d columns too many: the model has no names of its inputs, so give these in order and nothing else", name, others)
 	case others > 0:
-		fmt.Fprintf(errs, "%s:1: %d columns are no inputs of the model and are left out\n", name, others)
+		fmt.Fprintf(errs, "%s:1: %d columns are not inputs of the model and are left out\n", name, others)
 	}
 	out := term.NewLines(output, false)
 	columns := ScoreColumns(m)

@@ -105,7 +105,7 @@ func (t *Table) Next(rows *model.Rows) error {
 		return io.EOF
 	case errors.Is(err, csv.ErrFieldCount):
 		line, column := t.parser.FieldPos(0)
-		return &RowError{fmt.Errorf("%s:%d:%d: %s, where the header has %d", t.name, line, column, countOfCells(len(cells)), len(t.header))}
+		return &RowError{fmt.Errorf("%s:%d:%d: %s, but the header has %d", t.name, line, column, countOfCells(len(cells)), len(t.header))}
 	case errors.As(err, &wrong):
 		return &RowError{fmt.Errorf("%s:%d:%d: %w", t.name, wrong.Line, wrong.Column, wrong.Err)}
 	case err != nil:
@@ -134,7 +134,7 @@ func (t *Table) append(rows *model.Rows) error {
 		case model.Bytes:
 			data, err := base64.StdEncoding.DecodeString(cell)
 			if err != nil {
-				return t.wrong(c.at, fmt.Errorf("bytes stand in base64: %w", err))
+				return t.wrong(c.at, fmt.Errorf("write bytes as base64: %w", err))
 			}
 			rows.Bytes = append(rows.Bytes, data)
 		default:
@@ -225,7 +225,7 @@ func number(cell string, codes *category.Codes, categories []string) (float64, e
 	case codes != nil:
 		return 0, fmt.Errorf("%q is neither a number nor one of the categories %s", cell, strings.Join(categories, ", "))
 	}
-	return 0, fmt.Errorf("%q is not a number: leave the cell empty where the value is missing", cell)
+	return 0, fmt.Errorf("%q is not a number: leave the cell empty if the value is missing", cell)
 }
 
 // Numbered names n columns. A single column has the name alone; several have it with _0, _1 and so

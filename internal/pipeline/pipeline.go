@@ -219,7 +219,7 @@ func (r *Runner) Resume() bool {
 	return stood
 }
 
-// ErrStopped says that a pipeline stopped because too many of its events became dead letters.
+// ErrStopped says that a pipeline stopped because too many of its events become dead letters.
 var ErrStopped = errors.New("stopped by dlq.stop_above")
 
 // Command runs a command on the events that Run has queued, and returns the number of events that
@@ -408,7 +408,7 @@ func NewChain(pipelines []lang.Pipeline, options Options) ([]*Runner, error) {
 			continue
 		}
 		if slices.ContainsFunc(runners, func(o *Runner) bool { return o.Name() == r.Name() }) {
-			errs = append(errs, fmt.Errorf("two pipelines are named %q: state and group have that name", p.Name))
+			errs = append(errs, fmt.Errorf("two pipelines are named %q: the name identifies state and group", p.Name))
 		}
 		runners = append(runners, r)
 	}

@@ -16,7 +16,7 @@ func (r *Runner) findSchemas(ctx context.Context) error {
 	err := r.FindSchemas(ctx, !r.replayed, func(why error) {
 		if time.Since(said) >= time.Minute {
 			said = time.Now()
-			r.logger.Warn("the schema registry is away, and is asked again: the pipeline waits and has not started", "pipeline", r.Name(), "reason", why)
+			r.logger.Warn("the schema registry does not respond: the pipeline has not started, and the engine tries again", "pipeline", r.Name(), "reason", why)
 		}
 	})
 	if err != nil && ctx.Err() == nil {

@@ -41,7 +41,7 @@ func (r *Runner) Skip(ctx context.Context, log stream.Log, s Skip) (done Skipped
 	case r.Plan.Arrival:
 		return done, fmt.Errorf("pipeline %q waits for no source partition: it has order: arrival", r.Name())
 	case len(r.Plan.Returns) > 0: // a later event could get another place in a stage
-		return done, fmt.Errorf("pipeline %q has features by another field with a delay: it could not go on when an earlier event of the source comes. Set idle of the input: then a source that is silent, and can be read, is not waited for", r.Name())
+		return done, fmt.Errorf("pipeline %q has features by another field with a delay: an earlier event of the source would stop it. Set idle of the input: then the pipeline does not wait for a source without events", r.Name())
 	}
 	if err := o.mayskip(s.Source); err != nil {
 		return done, err
@@ -57,9 +57,9 @@ func (r *Runner) Skip(ctx context.Context, log stream.Log, s Skip) (done Skipped
 		records[i].Value = text
 	}
 	if err := log.Append(ctx, records...); err != nil {
-		return done, fmt.Errorf("skip %s: %w: the same command writes what is missing", s.Source, err)
+		return done, fmt.Errorf("skip %s: %w: run the same command again to complete it", s.Source, err)
 	}
-	r.logger.Warn("a source partition is skipped: its events up to now are forced when they come", "pipeline", r.Name(), "source", s.Source, "by", s.By)
+	r.logger.Warn("a source partition is skipped: its events up to now are forced when they arrive", "pipeline", r.Name(), "source", s.Source, "by", s.By)
 	return Skipped{s.Source, source.Holds}, nil
 }
 
@@ -71,13 +71,13 @@ func (o *Order) mayskip(name string) error {
 	case len(o.Sources) == 0:
 		return fmt.Errorf("this process reads no partition of pipeline %q: ask another one, with --url", o.Pipeline)
 	case s == nil:
-		return fmt.Errorf("%q is no source partition of pipeline %q: there are %s", name, o.Pipeline, strings.Join(o.names(), ", "))
+		return fmt.Errorf("%q is not a source partition of pipeline %q: it has %s", name, o.Pipeline, strings.Join(o.names(), ", "))
 	case s.Holds == 0 && holder == nil:
-		return fmt.Errorf("no event of pipeline %q that this process reads waits for a source partition: see %s", o.Pipeline, see)
+		return fmt.Errorf("in this process no event of pipeline %q waits for a source partition: see %s", o.Pipeline, see)
 	case s.Holds == 0:
 		return fmt.Errorf("no event waits for %s: pipeline %q waits for %s. Skip that, or see %s", name, o.Pipeline, holder.Source, see)
 	case s.For < skipAfter.Seconds():
-		return fmt.Errorf("events have waited for %s for less than %v, and may go on by themselves: try again then", name, skipAfter)
+		return fmt.Errorf("events have waited for %s for less than %v, and may continue without a skip: try again after that time", name, skipAfter)
 	}
 	return nil
 }

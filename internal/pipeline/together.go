@@ -53,7 +53,7 @@ func RunChain(ctx context.Context, log stream.Log, runners []*Runner) error {
 		if left -= is; left == 0 {
 			return err
 		}
-		pipeline.logger.Error(what+" ended, and the others go on", "pipeline", pipeline.Name(), "reason", err)
+		pipeline.logger.Error(what+" ended, and the others continue", "pipeline", pipeline.Name(), "reason", err)
 		return nil
 	}
 	for _, r := range runners {

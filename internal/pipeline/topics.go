@@ -122,7 +122,7 @@ func (r *Runner) createOutputs(ctx context.Context, log stream.Log, existing map
 
 func (r *Runner) createOutput(ctx context.Context, log stream.Log, name string, partitions int32) error {
 	if err := log.CreateTopic(ctx, stream.Topic{Name: name, Partitions: partitions}); err != nil {
-		return fmt.Errorf("an output goes to its input's partition, so it needs a topic of %d partitions: %w", partitions, err)
+		return fmt.Errorf("an output is written to the partition of its input, so its topic needs %d partitions: %w", partitions, err)
 	}
 	return nil
 }

@@ -47,13 +47,13 @@ func (e *Engine) Attach(ctx context.Context, logger *slog.Logger, data string, c
 		return local(ctx, log)
 	}
 	if !create && !IsDirectory(data) {
-		return nil, nil, fmt.Errorf("%s is no data directory: name one with --data, or make one with afterbay run, or with afterbay produce --partitions N", data)
+		return nil, nil, fmt.Errorf("%s is not a data directory: name one with --data, or make one with afterbay run, or with afterbay produce --partitions N", data)
 	}
 	for deadline := time.Now().Add(lockedWait); ; {
 		log, err := e.Open(ctx, logger, stream.Process{Dir: data})
 		if unwritable(err) {
 			if log, err = e.Open(ctx, logger, stream.Process{Dir: data, ReadOnly: true}); err == nil {
-				logger.Info("the data directory is read-only: it is read as it is", "dir", data)
+				logger.Info("the data directory is read-only: the command changes nothing in it", "dir", data)
 			}
 		}
 		if err == nil {
@@ -68,7 +68,7 @@ func (e *Engine) Attach(ctx context.Context, logger *slog.Logger, data string, c
 		}
 		if time.Now().After(deadline) || ctx.Err() != nil {
 			if errors.Is(adminErr, fs.ErrNotExist) {
-				return nil, nil, fmt.Errorf("%w, which does not answer: it is starting or ending, or has no server (--listen none). Try again in a moment", err)
+				return nil, nil, fmt.Errorf("%w; that process does not answer: it is starting or stopping, or has no server (--listen none). Try again in a moment", err)
 			}
 			return nil, nil, fmt.Errorf("%w; it does not answer either: %w", err, adminErr)
 		}
@@ -90,8 +90,8 @@ var (
 		foreign: "name an empty or a new folder with --data, or a data directory",
 		damaged: "or restore the directory from a copy, or start with another one by --data",
 		other:   "choose another directory with --data",
-		own:     "end that process, or give this one a folder of its own with --data",
-		owner:   "the directory belongs to the user %s, who alone may read it: run the command as that user (sudo -u %s afterbay ...), or ask its process with --url",
+		own:     "end that process, or give this process another folder with --data",
+		owner:   "only the user %s, its owner, may read the directory: run the command as that user (sudo -u %s afterbay ...), or ask its process with --url",
 	}
 	calls = hints{
 		locked:  "end that process, call Open with another directory, or set Options.Attach to work through that process",
@@ -99,7 +99,7 @@ var (
 		damaged: "or restore the directory from a copy, or call Open with another one",
 		other:   "call Open with another directory",
 		own:     "end that process, or set Options.Data to another folder",
-		owner:   "the directory belongs to the user %s, who alone may read it: run the program as that user (sudo -u %s ...)",
+		owner:   "only the user %s, its owner, may read the directory: run the program as that user (sudo -u %s ...)",
 	}
 )
 
@@ -132,7 +132,7 @@ func (h *hints) directory(err error, dir string) string {
 	case errors.Is(err, fs.ErrPermission):
 		return h.permission(dir) + other
 	case errors.Is(err, embedded.ErrIrregular), errors.Is(err, syscall.ENOTDIR):
-		return "see what is at that path" + other
+		return "check the files at that path" + other
 	}
 	return "see what afterbay doctor " + ShellWord(dir) + " says" + other
 }

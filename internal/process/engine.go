@@ -119,8 +119,8 @@ func (e *Engine) Next(p Pipeline) (*Engine, spec.Problems) {
 	found := named.Check()
 	if len(found) == 0 && e.URL != "" && !named.Same(e.Engine) {
 		found = spec.Problems{{
-			Path: "engine", Message: "another pipeline of the process has another engine: that in " + e.Typed,
-			Hint: "write it alike in each or in one of them, or run them in processes of their own",
+			Path: "engine", Message: "the process has one engine, and this one differs from the engine in " + e.Typed,
+			Hint: "write the same engine in all files, or in one of them, or run the pipelines in separate processes",
 		}}
 	}
 	return here, found

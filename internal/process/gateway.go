@@ -66,7 +66,7 @@ type Gateway struct {
 func NewGateway(path string, kinds lang.Kinds, logger *slog.Logger, fault func(stage string)) (*Gateway, error) {
 	file, err := config.LoadGateway(path, kinds)
 	if found := new(spec.Errors); errors.As(err, found) && !config.IsGateway(path) {
-		return nil, failure.Usage("%s is no gateway file: it does not say `gateway: NAME`; a pipeline file goes before --gateway", path)
+		return nil, failure.Usage("%s is not a gateway file: it has no `gateway: NAME`; write a pipeline file before --gateway", path)
 	}
 	if err != nil {
 		return nil, failure.Files(err)
@@ -227,21 +227,21 @@ func (f *Gateway) checkTopics(ctx context.Context, log inspect.Log) error {
 	}
 	for path, name := range f.file.Topics() {
 		if !slices.ContainsFunc(topics, func(t stream.Topic) bool { return t.Name == name }) {
-			return f.explain(path, fmt.Sprintf("there is no topic %q", name), "start the pipeline first, which makes its topics, or name those that it has")
+			return f.explain(path, fmt.Sprintf("there is no topic %q", name), "start the pipeline first, which creates its topics, or name existing topics")
 		}
 	}
 	for _, t := range topics {
 		own := t.Name == sequence.Inbox(f.file.Name) || t.Name == sequence.Results(f.file.Name)
 		if want := cmp.Or(f.file.Partitions, sequence.DefaultPartitions); own && t.Partitions != want {
-			return f.explain("partitions", fmt.Sprintf("topic %q has %d partitions, for ever, not %d", t.Name, t.Partitions, want),
-				fmt.Sprintf("write `partitions: %d`, or give the gateway another name, with which it begins anew", t.Partitions))
+			return f.explain("partitions", fmt.Sprintf("topic %q has %d partitions, which cannot change, not %d", t.Name, t.Partitions, want),
+				fmt.Sprintf("write `partitions: %d`, or give the gateway another name, so that it starts with new topics", t.Partitions))
 		}
 		switch {
 		case t.Name != f.file.Pipeline.Input:
 		case t.Key == "":
-			return f.explain("pipeline.input", fmt.Sprintf("no pipeline has read topic %q yet, which would say what it is keyed by", t.Name), "start the pipeline first")
+			return f.explain("pipeline.input", fmt.Sprintf("no pipeline has read topic %q yet, so its key is unknown", t.Name), "start the pipeline first")
 		case f.key != "" && t.Key != f.key:
-			return f.explain("pipeline.input", fmt.Sprintf("topic %q is keyed by %q, for ever, and a pipeline reads it by %q: events of clients would be dead letters", t.Name, t.Key, f.key),
+			return f.explain("pipeline.input", fmt.Sprintf("topic %q is keyed by %q, which cannot change, but a pipeline reads it by %q: events of clients would be dead letters", t.Name, t.Key, f.key),
 				copyBy(f.key)+" of the pipeline, or have it and the gateway name another topic")
 		}
 	}
@@ -357,7 +357,7 @@ func (f *Gateway) run(ctx context.Context) error {
 	group.Go(func() error {
 		<-ctx.Done()
 		f.ending.Store(true)
-		f.log.Info("gateway: clients are sent away", "gateway", f.file.Name, "connections", f.gateway.Metrics().Connections.Load())
+		f.log.Info("gateway: clients are disconnected", "gateway", f.file.Name, "connections", f.gateway.Metrics().Connections.Load())
 		return nil
 	})
 	group.Go(func() error {

@@ -212,7 +212,7 @@ func (p *Process) mountModels(ctx context.Context, options *admin.Options) error
 			pinned, digest := fmt.Sprintf("%s@%d", m.Name, m.Version), m.Model.Info().Digest
 			if first, ok := digests[pinned]; ok {
 				if first != digest {
-					p.Logger.Warn("a model is not served: another pipeline has another one of its name and version", "model", pinned, "pipeline", one.Runner.Name())
+					p.Logger.Warn("a model is not served: another pipeline has a different model with its name and version", "model", pinned, "pipeline", one.Runner.Name())
 				}
 				continue
 			}
@@ -348,7 +348,7 @@ func (p *Process) watchFront(ctx context.Context, stop func()) {
 			stop()
 			return
 		}
-		p.Logger.Error("the gateway ended, and the pipelines go on", "gateway", p.Gateway.file.Name, "reason", p.Gateway.err)
+		p.Logger.Error("the gateway ended, and the pipelines continue", "gateway", p.Gateway.file.Name, "reason", p.Gateway.err)
 	case <-ctx.Done():
 	}
 }
@@ -357,7 +357,7 @@ func (p *Process) watchFront(ctx context.Context, stop func()) {
 // only a warning, because the timing is not a result.
 func KeepTimings(logger *slog.Logger, dir string, runners ...*pipeline.Runner) {
 	if err := explain.WriteTimings(dir, runners); err != nil {
-		logger.Warn("the times of the newest events are not kept", "reason", err)
+		logger.Warn("the timings of the newest events were not saved", "reason", err)
 	}
 }
 

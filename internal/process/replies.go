@@ -103,7 +103,7 @@ func (a *answering) encoded() (found spec.Problems) {
 			if path != "pipeline.input" && slices.Contains(r.Encoded, topic) {
 				found = append(found, &spec.Problem{
 					Path: path, Message: fmt.Sprintf("pipeline %q writes topic %q with a format, and clients get JSON", r.Name(), topic),
-					Hint: "have the pipeline write what clients get to a topic of its own, without a format, and name that one",
+					Hint: "let the pipeline write the replies to a separate topic without a format, and name that topic",
 				})
 			}
 		}
@@ -142,7 +142,7 @@ func (a *answering) keyed(r *pipeline.Runner) *spec.Problem {
 	topic, first := a.gateway.Pipeline.Input, a.key()
 	if key := r.KeyOf(topic); key != "" && key != first {
 		return &spec.Problem{
-			Path: "input.key", Message: fmt.Sprintf("topic %q is keyed by %q, for a pipeline before this one: events of clients would be dead letters here", topic, first),
+			Path: "input.key", Message: fmt.Sprintf("topic %q is keyed by %q for an earlier pipeline of the chain: events of clients would be dead letters here", topic, first),
 			Hint: copyBy(key),
 		}
 	}
@@ -150,7 +150,7 @@ func (a *answering) keyed(r *pipeline.Runner) *spec.Problem {
 }
 
 func copyBy(key string) string {
-	return fmt.Sprintf("have them copied by %s: add `repartition: %d` to the input", key, compile.DefaultPartitions)
+	return fmt.Sprintf("repartition them by %s: add `repartition: %d` to the input", key, compile.DefaultPartitions)
 }
 
 // goesOn reports whether a pipeline reads a topic.
@@ -178,7 +178,7 @@ func (a *answering) ending(r *pipeline.Runner, end compile.Ending) *spec.Problem
 		return nil
 	case list != "":
 		return &spec.Problem{
-			Path: "pipeline." + list, Message: fmt.Sprintf("topic %q of pipeline %q is no topic of %s", end.Topic, r.Name(), list),
+			Path: "pipeline." + list, Message: fmt.Sprintf("topic %q of pipeline %q is not a topic of %s", end.Topic, r.Name(), list),
 			Hint: fmt.Sprintf("name it in %s instead", end.As),
 		}
 	}
@@ -187,7 +187,7 @@ func (a *answering) ending(r *pipeline.Runner, end compile.Ending) *spec.Problem
 
 func (a *answering) nobodyReads(writer string, end compile.Ending) *spec.Problem {
 	return &spec.Problem{
-		Path: "pipeline." + end.As, Message: fmt.Sprintf("nobody reads topic %q: events of clients that pipeline %q ends there would only expire", end.Topic, writer),
+		Path: "pipeline." + end.As, Message: fmt.Sprintf("the gateway does not read topic %q: events of clients that pipeline %q ends there would only expire", end.Topic, writer),
 		Hint: fmt.Sprintf("add it: %s: [%s]; or let them expire: unreplied: expire", end.As, strings.Join(append(a.of(end.As), end.Topic), ", ")),
 	}
 }

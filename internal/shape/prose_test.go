@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -67,20 +68,47 @@ func (p *prose) check(t *testing.T, name string, most float64) {
 // TestCommentsAreInPlainEnglish reads the comments of all code but tests.
 func TestCommentsAreInPlainEnglish(t *testing.T) {
 	var all prose
+	walkCode(t, func(set *token.FileSet, file *ast.File) {
+		for _, group := range file.Comments {
+			all.add(fmt.Sprint(set.Position(group.Pos())), group.Text())
+		}
+	})
+	all.check(t, "comments", 1.5)
+}
+
+// messageWords is the number of words from which a string is read as a message.
+const messageWords = 4
+
+// TestMessagesAreInPlainEnglish reads the strings of all code but tests: errors, findings of lint,
+// log lines, help and descriptions.
+func TestMessagesAreInPlainEnglish(t *testing.T) {
+	var all prose
+	walkCode(t, func(set *token.FileSet, file *ast.File) {
+		ast.Inspect(file, func(n ast.Node) bool {
+			if s, ok := n.(*ast.BasicLit); ok && s.Kind == token.STRING {
+				if text, err := strconv.Unquote(s.Value); err == nil && len(aWord.FindAllString(text, -1)) >= messageWords {
+					all.add(fmt.Sprint(set.Position(s.Pos())), text)
+				}
+			}
+			return true
+		})
+	})
+	all.check(t, "messages", 1.5)
+}
+
+// walkCode calls f for each Go file but tests and generated ones.
+func walkCode(t *testing.T, f func(set *token.FileSet, file *ast.File)) {
+	t.Helper()
 	walkFiles(t, ".go", func(path string) {
 		set := token.NewFileSet()
 		file, err := parser.ParseFile(set, path, nil, parser.ParseComments|parser.SkipObjectResolution)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if ast.IsGenerated(file) || strings.HasSuffix(path, "_test.go") {
-			return
-		}
-		for _, group := range file.Comments {
-			all.add(fmt.Sprint(set.Position(group.Pos())), group.Text())
+		if !ast.IsGenerated(file) && !strings.HasSuffix(path, "_test.go") {
+			f(set, file)
 		}
 	})
-	all.check(t, "comments", 1.5)
 }
 
 var (

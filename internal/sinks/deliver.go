@@ -84,13 +84,13 @@ func (o Options) Validate() error {
 		fail("group %q and topic %q: both are needed", o.Group, o.Topic)
 	}
 	if o.Timeout < 0 || o.Timeout > timeoutMax {
-		fail("timeout is %v: use up to %v, since who takes a partition over waits for its calls", o.Timeout, timeoutMax)
+		fail("timeout is %v: use up to %v, because the next owner of a partition waits for running calls", o.Timeout, timeoutMax)
 	}
 	if o.Concurrency < 0 || o.Concurrency > concurrencyMax {
 		fail("concurrency is %d: use 1 to %d", o.Concurrency, concurrencyMax)
 	}
 	if o.Max != 0 && o.Max < idsLeast {
-		fail("max is %d: use %d or more, as many as records are under way", o.Max, idsLeast)
+		fail("max is %d: use %d or more, the number of records in flight", o.Max, idsLeast)
 	} else if err := o.ids().Validate(); err != nil {
 		errs = append(errs, err)
 	}

@@ -16,7 +16,7 @@ func (d *Deliverer) records(ctx context.Context, o sink.Object) iter.Seq2[stream
 		for r, err := range d.log.Tail(ctx, o.Partition, o.From) {
 			switch {
 			case errors.Is(err, stream.ErrTrimmed):
-				err = fmt.Errorf("records of %v are gone before they were kept: %w; keep the topic for longer", o, err)
+				err = fmt.Errorf("records of %v were deleted before the sink stored them: %w; increase the retention of the topic", o, err)
 			case err != nil:
 				err = fmt.Errorf("read %v: %w", o, err)
 			case r.Offset >= o.To:

@@ -47,7 +47,7 @@ func (s *service) begin(now time.Time) (call control.BreakerCall, wait time.Dura
 func (s *service) tell(o Options, now time.Time, call control.BreakerCall, outcome control.Outcome, err error) {
 	switch before, after := s.ended(now, call, outcome, err); {
 	case !before && after:
-		o.Logger.Warn("the service of a sink fails: its records wait", "sink", o.Group, "reason", err)
+		o.Logger.Warn("the service of a sink does not take records: they wait", "sink", o.Group, "reason", err)
 	case before && !after:
 		o.Logger.Info("the service of a sink works again", "sink", o.Group)
 	}

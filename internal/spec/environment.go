@@ -119,7 +119,7 @@ func (r *Reader) piece(n *Node, path string, column int, written string) (value 
 	}
 	match := variable.FindStringSubmatch(written)
 	if match == nil || strings.Contains(match[3], "${") {
-		return fail("`${` starts no variable", "write ${NAME} or ${NAME:-default}; where the text ${ is meant, write $${")
+		return fail("`${` starts no variable", "write ${NAME} or ${NAME:-default}; for the text ${, write $${")
 	}
 	name, hasDefault, otherwise := match[1], match[2] != "", match[3]
 	value, set := r.Lookup(name)

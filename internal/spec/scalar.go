@@ -84,7 +84,7 @@ func Choice[S ~string](allowed ...string) Form[S] {
 			if near := Nearest(text, allowed); near != "" {
 				hint = fmt.Sprintf("did you mean %q?", near)
 			}
-			r.Fail(n.Offset, path, Shorten(text)+" is none of "+alternatives(allowed), hint)
+			r.Fail(n.Offset, path, Shorten(text)+" is not one of "+alternatives(allowed), hint)
 		}
 	}, printScalar[S], Shape{Kind: AChoice, Allowed: allowed}}
 }
@@ -109,7 +109,7 @@ func Whole[I ~int | ~int32](low, high int64) Form[I] {
 		case n.Style != Plain && Decimal.MatchString(text):
 			next := "remove the quotes"
 			if n.origin != nil { // without the quotes, a variable inside { } is invalid YAML
-				next += ", and write the mapping in lines where it stands in { }"
+				next += "; if the mapping is written in { }, write it in lines"
 			}
 			r.Fail(n.Offset, path, "must be a number, is text", next)
 		case n.Style != Plain || !Decimal.MatchString(text):
@@ -380,7 +380,7 @@ func (r *Reader) constantScalar(n *Node, path string) any {
 		}
 		return value
 	case n.foreign || strings.Trim(text, "0123456789") == "" || strings.EqualFold(text, "true") || strings.EqualFold(text, "false"):
-		r.Fail(n.Offset, path, Shorten(text)+" reads differently to different YAML readers", hint+"; quote it where it is text")
+		r.Fail(n.Offset, path, Shorten(text)+" reads differently to different YAML readers", hint+"; quote it if it is text")
 		return nil
 	}
 	return text

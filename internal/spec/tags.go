@@ -65,9 +65,9 @@ func taggedOf(v any, absent Affects) (*tagged, error) {
 	of := reflect.ValueOf(v)
 	switch {
 	case of.Kind() != reflect.Pointer || of.Type().Elem().Kind() != reflect.Struct:
-		return nil, fmt.Errorf("%T is no pointer to a struct", v)
+		return nil, fmt.Errorf("%T is not a pointer to a struct", v)
 	case of.IsNil():
-		return nil, fmt.Errorf("a nil %T is no pointer to a struct", v)
+		return nil, fmt.Errorf("a nil %T is not a pointer to a struct", v)
 	}
 	return newTagged(of.Type().Elem(), absent, nil)
 }
@@ -154,7 +154,7 @@ func (t *tagged) add(f reflect.StructField, absent Affects, outer []reflect.Type
 	var otherwise reflect.Value
 	if hasDefault {
 		if strings.Contains(text, "${") {
-			return errors.New("default: a variable of the environment is no default")
+			return errors.New("default: an environment variable cannot be a default")
 		}
 		if otherwise, err = parsed(form, base, w.Name, text); err != nil {
 			return fmt.Errorf("default: %w", err)
@@ -307,7 +307,7 @@ func rangeOf[T int | float64 | time.Duration](f reflect.StructField, low, high T
 		switch {
 		case !given:
 		case !ok:
-			return Table{}, fmt.Errorf("the tag %s is %q, which is no value of the field", bound.tag, text)
+			return Table{}, fmt.Errorf("the tag %s is %q, which is not a value of the field", bound.tag, text)
 		default:
 			*bound.into = v
 		}

@@ -116,7 +116,7 @@ func TestTagsReadEachType(t *testing.T) {
 
 func TestTagsRefuseValuesWithTheirPlace(t *testing.T) {
 	for text, want := range map[string]string{
-		"mode: x\n":                    "1:7 mode: \"x\" is none of append or replace",
+		"mode: x\n":                    "1:7 mode: \"x\" is not one of append or replace",
 		"path: 1\npat: 2\n":            "2:1 pat: unknown word \"pat\"",
 		"path: a\npath: b\n":           "2:1 path: \"path\" is written twice",
 		"rows: 0\n":                    "1:7 rows: \"0\" is out of range",
@@ -164,10 +164,10 @@ func TestTagsSayWhatFieldsAre(t *testing.T) {
 
 func TestWrongTagsAreErrorsOfTheType(t *testing.T) {
 	refuses(t, map[string]any{
-		"is no pointer to a struct": each{},
-		"a nil *spec_test.each is":  (*each)(nil),
-		"has no fields":             &struct{ hidden int }{},
-		"X: the tag field is \"\"":  &struct{ X string }{},
+		"is not a pointer to a struct": each{},
+		"a nil *spec_test.each is":     (*each)(nil),
+		"has no fields":                &struct{ hidden int }{},
+		"X: the tag field is \"\"":     &struct{ X string }{},
 		"use lower case": &struct {
 			X string `field:"Path" help:"x" example:"x"`
 		}{},
@@ -199,7 +199,7 @@ func TestWrongTagsAreErrorsOfTheType(t *testing.T) {
 		"example: \"11\" is out of range": &struct {
 			X int `field:"x" help:"x" example:"11" max:"10"`
 		}{},
-		"default: \"c\" is none of a or b": &struct {
+		"default: \"c\" is not one of a or b": &struct {
 			X string `field:"x" help:"x" example:"a" choice:"a|b" default:"c"`
 		}{},
 		"the tag min is \"soon\"": &struct {
@@ -245,7 +245,7 @@ func TestTagsThatGoDoesNotReadAreErrors(t *testing.T) {
 	refuses(t, map[string]any{
 		"struct tags are not read behind `example:\"x\"`": withTag(`field:"x" help:"x" example:"x", required:"true"`),
 		"struct tags are not read behind `example:\"y\"`": withTag(`field:"x" help:"x" example:"y" required:true`),
-		"the tag path is there twice":                     withTag(`field:"x" help:"x" example:"1" path:"true" path:"true"`),
+		"the tag path occurs twice":                       withTag(`field:"x" help:"x" example:"1" path:"true" path:"true"`),
 		"the tag secret is empty": &struct {
 			X string `field:"x" help:"x" example:"${X}" secret:""`
 		}{},
@@ -279,10 +279,10 @@ func TestTagsThatContradictEachOtherAreErrors(t *testing.T) {
 		"the tag choice has a word that is empty or there twice": &struct {
 			X string `field:"x" help:"x" example:"a" choice:"a|b|a"`
 		}{},
-		"the tag secret of x names \"yes\", which is no other field": &struct {
+		"the tag secret of x names \"yes\", which is not another field": &struct {
 			X string `field:"x" help:"x" example:"${X}" secret:"yes"`
 		}{},
-		"default: a variable of the environment is no default": &struct {
+		"default: an environment variable cannot be a default": &struct {
 			X string `field:"x" help:"x" example:"a" default:"${HOME}/x"`
 		}{},
 		"a bool that is required says nothing": &struct {

@@ -38,7 +38,7 @@ func checkTags(tag reflect.StructTag) error {
 		case err != nil:
 			return fmt.Errorf("the tag %s is not a text of Go: %s", name, match[2])
 		case seen[name]:
-			return fmt.Errorf("the tag %s is there twice", name)
+			return fmt.Errorf("the tag %s occurs twice", name)
 		case value == "" && name != tagField && name != tagHelp && name != tagExample: // empty required tags are reported elsewhere
 			return fmt.Errorf("the tag %s is empty: remove it", name)
 		case strings.ContainsFunc(value, func(r rune) bool { return r < ' ' }):
@@ -96,7 +96,7 @@ func (t *tagged) others() (errs []error) {
 		for _, by := range []struct{ tag, names string }{{tagOr, w.Or}, {tagSecret, t.secrets[w.Name]}} {
 			for name := range strings.SplitSeq(by.names, "|") {
 				if name != "" && !slices.ContainsFunc(t.fields, func(o Field[any]) bool { return o.Name == name && name != w.Name }) {
-					errs = append(errs, fmt.Errorf("%v: the tag %s of %s names %q, which is no other field", t.of, by.tag, w.Name, name))
+					errs = append(errs, fmt.Errorf("%v: the tag %s of %s names %q, which is not another field", t.of, by.tag, w.Name, name))
 				}
 			}
 		}

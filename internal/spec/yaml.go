@@ -34,10 +34,10 @@ type Content struct {
 
 var (
 	PipelineFiles = Content{"pipeline", "pipeline", "start with `pipeline: <name>`, `input` and `steps`", "split it: a file holds the pipelines of one chain", ""}
-	GatewayFiles  = Content{"gateway", "gateway", "start with `gateway: <name>`", "remove what is no gateway", "give each gateway a file of its own"}
+	GatewayFiles  = Content{"gateway", "gateway", "start with `gateway: <name>`", "remove the parts that are not a gateway", "give each gateway a separate file"}
 	KeysFiles     = Content{"key", "keys", "start with `keys:`, and below it `- {id, secret, audience}`", "publish many keys as a JWKS", "write all keys into one"}
 	TokenFiles    = Content{"token", "tokens", "start with `tokens:`, and below it `- {name, sha256, roles}`", "give several clients one token", "write all tokens into one"}
-	ManifestFiles = Content{"manifest", "model", "start with `model: <name>`", "a manifest is a page: put rows into the golden file", "write each model's manifest into a file of its own"}
+	ManifestFiles = Content{"manifest", "model", "start with `model: <name>`", "a manifest is a page: put rows into the golden file", "write each model's manifest into a separate file"}
 )
 
 // Read splits a file into documents and reads each.
@@ -64,7 +64,7 @@ func ReadOne[T any](c *Content, filename string, data []byte, lookup Lookup, ws 
 func ReadOneIn[T any](folder string, c *Content, filename string, data []byte, lookup Lookup, ws []Field[T], into *T) (*Reader, *Node, error) {
 	s, documents, found := c.Read(filename, data)
 	if len(documents) > 1 {
-		found = append(found, s.ErrorAt(documents[1].Root.Offset, "", fmt.Sprintf("one of %d documents, where the file is to be one", len(documents)), c.apart))
+		found = append(found, s.ErrorAt(documents[1].Root.Offset, "", fmt.Sprintf("one of %d documents, but the file must have one", len(documents)), c.apart))
 	}
 	if len(found) > 0 {
 		return nil, nil, found.Sorted()
@@ -287,7 +287,7 @@ var refused = map[token.Type][2]string{
 	token.AliasType:       {"`*` starts a YAML alias, which a pipeline file does not have", "write the value out; quote text that starts with *"},
 	token.MergeKeyType:    {"`<<` is a YAML merge key, which a pipeline file does not have", "write the words out"},
 	token.TagType:         {"`!` starts a YAML tag, which a pipeline file does not have", "quote text that starts with !, such as '!trusted'"},
-	token.MappingKeyType:  {"`?` starts a YAML key of its own, which a pipeline file does not have", "write `key: value`; quote text that starts with ?"},
+	token.MappingKeyType:  {"`?` starts a complex YAML key, which a pipeline file does not have", "write `key: value`; quote text that starts with ?"},
 	token.DirectiveType:   {"`%` starts a YAML directive, which a pipeline file does not have", "remove the line; quote text that starts with %"},
 	token.DocumentEndType: {"`...` ends a YAML document, which a pipeline file does not need", "separate pipelines by a line `---`"},
 }

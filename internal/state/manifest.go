@@ -53,7 +53,7 @@ func checkManifest(files vfs.FS, dir string) error {
 		}
 	}
 	if records == 0 || records == 1 && tables {
-		return bad(pos, "it has %d whole records, and more were durable", records)
+		return bad(pos, "it has %d complete records, but more were durable", records)
 	}
 	return nil
 }

@@ -113,9 +113,9 @@ func (v *verifier) run(broken *breaker) (err error) {
 	}
 	switch f := &v.found; {
 	case f.Applied < v.most.Applied || f.Seen < v.most.Seen:
-		return fmt.Errorf("frames up to %d are in its tables, and it knows those up to %d", max(v.most.Seen, v.most.Applied), f.Seen)
+		return fmt.Errorf("frames up to %d are in its tables, but its manifest ends with %d", max(v.most.Seen, v.most.Applied), f.Seen)
 	case f.Seen < f.Applied && f.Seen > 0:
-		return fmt.Errorf("it says that it has all of %d frames and parts of %d", f.Applied, f.Seen)
+		return fmt.Errorf("it claims all of %d frames and parts of %d", f.Applied, f.Seen)
 	}
 	return nil
 }

@@ -145,7 +145,7 @@ func (a *admission) late(it *item) {
 	case operator.LateDead:
 		err := fmt.Errorf("event time is %v before the watermark", time.Duration(it.Watermark-it.Time)*time.Microsecond)
 		if a.plan.Sources != nil {
-			err = fmt.Errorf("event time is more than the lateness of %v before the newest one of its source partition", a.plan.Sources[it.source].Lateness)
+			err = fmt.Errorf("event time is more than the lateness of %v before the newest event time of its source partition", a.plan.Sources[it.source].Lateness)
 		}
 		it.fail("late", err)
 	case operator.LateDrop:
@@ -262,7 +262,7 @@ func (a *admission) copiedFrom(r *stream.Record) *deadletter.Position {
 	return a.from(at)
 }
 
-var errHeaders = errors.New("the record does not say where it was copied from: only the pipeline writes this topic")
+var errHeaders = errors.New("the record does not name its source: only the pipeline may write to this topic")
 
 // tied returns the smallest partition of a source that may still deliver an event with the
 // watermark's time that is not late. If no partition may, it returns math.MaxInt32.

@@ -83,7 +83,7 @@ func (ch *chunk) storm(p *partition, at int64) *storm {
 
 // Error implements error.
 func (s *storm) Error() string {
-	return fmt.Sprintf("very many timers are due up to %v@%d", s.partition, s.until)
+	return fmt.Sprintf("more timers are due up to %v@%d than one step can run", s.partition, s.until)
 }
 
 // has reports whether a record belongs to a storm. A nil storm has no records.

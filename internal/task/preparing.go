@@ -64,7 +64,7 @@ func (p *preparing) ready(r *stream.Record) bool {
 	ready, why := d.Prepare(r, p.turn, p.wake)
 	if now := p.clock.Now(); why != nil && now.Sub(p.warned) >= warnEvery {
 		p.warned = now
-		p.logger.Warn("what is needed to read events is away, and is asked for again: their partitions wait", "pipeline", p.plan.Name, "record", r.Partition.String(), "offset", int64(r.Offset), "reason", why)
+		p.logger.Warn("a service that is needed to read events does not respond: their partitions wait, and the engine tries again", "pipeline", p.plan.Name, "record", r.Partition.String(), "offset", int64(r.Offset), "reason", why)
 	}
 	return ready
 }

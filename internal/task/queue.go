@@ -159,7 +159,7 @@ func (ch *chunk) giveUp(stage *operator.Placed, it *item, err error) error {
 			return fatal
 		}
 		if it.Failure != nil {
-			err = fmt.Errorf("%w; and then in on_failure: %w", err, it.Failure.Err)
+			err = fmt.Errorf("%w; on_failure then failed: %w", err, it.Failure.Err)
 			break
 		}
 	}

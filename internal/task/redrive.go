@@ -134,7 +134,7 @@ func (s *resumption) find(words string) (point, error) {
 			return point{}, fmt.Errorf("the pipeline has no step `%s`", label)
 		}
 	} else if first != resumeOnly {
-		return point{}, fmt.Errorf("%q does not say where to go on", words)
+		return point{}, fmt.Errorf("%q does not name the step to continue with", words)
 	}
 	for label := range strings.SplitSeq(owed, resumeSeparator) {
 		if label == "" {
@@ -180,7 +180,7 @@ func (s *resumption) completes(row *value.Row) (composed bool) {
 func lacking(row *value.Row, fields []decode.Field) error {
 	for i := range fields {
 		if s := fields[i].Slot; !s.Type.Optional && !row.Has(s) {
-			return fmt.Errorf("the event was made before field %q was read, so that it has no value of it: make the field optional", fields[i].Name)
+			return fmt.Errorf("the event was created before field %q was added, so it has no value for it: make the field optional", fields[i].Name)
 		}
 	}
 	return nil
@@ -195,7 +195,7 @@ func (s *resumption) recount(row *value.Row) error { return row.Recount(s.made) 
 func (s *resumption) rerun(row *value.Row, done int) (bool, error) {
 	on, err := s.redo(row, done, true)
 	if on && done < len(s.stages) && !s.stages[done].Guard.Holds(row) {
-		return false, fmt.Errorf("its route leads past step `%s`, where it failed", s.labels[done])
+		return false, fmt.Errorf("its route does not contain step `%s`, where it failed", s.labels[done])
 	}
 	return on, err
 }
@@ -230,7 +230,7 @@ func (s *resumption) redo(row *value.Row, done int, anew bool) (bool, error) {
 				return false, nil
 			}
 		} else if operator.Lacks(row, stage.Operator) {
-			return false, fmt.Errorf("step `%s` is above the one that failed and was not there then, so it would be left out", s.labels[i])
+			return false, fmt.Errorf("step `%s` is new and above the step that failed, so it would be skipped", s.labels[i])
 		}
 	}
 	return true, nil

@@ -121,11 +121,11 @@ func TestRestoredRowsTakeTheirWayAgain(t *testing.T) {
 		wrong string
 	}{
 		{`{"amount":1,"double":2,"called":1,"size":"small"}`, 6, ""},
-		{`{"amount":9,"called":1}`, 3, ""},                                                 // double is computed anew,
-		{`{"amount":9,"double":7,"called":1}`, 3, ""},                                      // also where it had another value
-		{`{"amount":9,"double":2,"called":1}`, 4, "leads past step `let size in default`"}, // and so its way
-		{`{"amount":9,"called":1}`, 4, "leads past step `let size in default`"},            // the other case
-		{`{"amount":1,"double":2}`, 3, "step `call nth` is above the one that"},            // it would have to be called
+		{`{"amount":9,"called":1}`, 3, ""},                                                       // double is computed anew,
+		{`{"amount":9,"double":7,"called":1}`, 3, ""},                                            // also where it had another value
+		{`{"amount":9,"double":2,"called":1}`, 4, "does not contain step `let size in default`"}, // and so its way
+		{`{"amount":9,"called":1}`, 4, "does not contain step `let size in default`"},            // the other case
+		{`{"amount":1,"double":2}`, 3, "step `call nth` is new and above the step that"},         // it would have to be called
 		{`{"amount":1`, 3, "its row"},
 	} {
 		row := &names.NewRows(1)[0]

@@ -177,7 +177,7 @@ type readers struct {
 func newReaders(ctx context.Context, log stream.Log, plan *Plan, most int, upstreams []Upstream) (*readers, error) {
 	inspector, ok := log.(stream.Inspector)
 	if !ok {
-		return nil, fmt.Errorf("a log of type %T cannot be inspected: topics that are copied need that", log)
+		return nil, fmt.Errorf("a log of type %T cannot be inspected, and repartition needs that", log)
 	}
 	known, err := upstreamsOf(ctx, log, upstreams)
 	if err != nil {

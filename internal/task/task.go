@@ -312,7 +312,7 @@ func (w *worker) turn(ctx context.Context) error {
 	}
 	if w.plan.Copy != nil && !w.standing {
 		if err := w.align(ctx); err != nil && ctx.Err() == nil {
-			w.options.Logger.Warn("how far the copies are read is not known, and is asked again", "pipeline", w.plan.Name, "reason", err)
+			w.options.Logger.Warn("the position in the repartition topic could not be read: the engine tries again", "pipeline", w.plan.Name, "reason", err)
 		}
 	}
 	if w.plan.Time.Idle > 0 {

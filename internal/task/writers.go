@@ -360,7 +360,7 @@ func (r *readers) watermark(p stream.Partition) (int64, error) {
 	}
 	marks, err := order.ParseMarks(nil, header.Value(&record, header.Frontier))
 	if err != nil || len(marks) != 1 {
-		return never, fmt.Errorf("the watermark in %v@%d cannot be read: only the pipeline writes this topic", p, record.Offset)
+		return never, fmt.Errorf("the watermark in %v@%d cannot be read: only the pipeline may write to this topic", p, record.Offset)
 	}
 	return marks[0].Key.Time, nil
 }

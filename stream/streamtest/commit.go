@@ -371,7 +371,7 @@ func scanIsolation(h *harness) {
 		got = append(got, string(e.Key)+"="+string(e.Value))
 	}
 	if got := strings.Join(got, " "); got != "a=1 b=1 c=1" {
-		h.Fatalf("scan yielded %q, want what was committed when it began", got)
+		h.Fatalf("scan yielded %q, want the records that were committed when it began", got)
 	}
 	h.wantState("g", in, "a=2 c=2 d=2")
 }

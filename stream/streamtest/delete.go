@@ -93,9 +93,9 @@ func createdAgain(h *harness) {
 			h.Fatalf("offsets %d to %d, %v; want none, from %d on", first, next, err, last)
 		}
 		if r, found, err := h.inspect.Peek(h.ctx, p, 0); found || err != nil {
-			h.Fatalf("peek found %q, %v, of what was deleted", r.Value, err)
+			h.Fatalf("peek found %q, %v, of deleted records", r.Value, err)
 		}
-		h.wantError("tail of what was deleted", h.tailError(p, 0), stream.ErrTrimmed)
+		h.wantError("tail of deleted records", h.tailError(p, 0), stream.ErrTrimmed)
 		h.append(p, "d", "e")
 		if got := values(h.tail(p, first, 2)); got != "d e" {
 			h.Fatalf("%v holds %s, want d e", p, got)
@@ -207,7 +207,7 @@ func deletedTopicsStay(s *store) {
 		if got := values(s.tail(p, first, 1)); got != "d" {
 			s.Fatalf("%v holds %s, want d", p, got)
 		}
-		s.wantError("tail of what was deleted", s.tailError(p, 0), stream.ErrTrimmed)
+		s.wantError("tail of deleted records", s.tailError(p, 0), stream.ErrTrimmed)
 	}
 }
 

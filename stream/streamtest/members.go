@@ -109,7 +109,7 @@ func revokedStays(h *harness) {
 	h.untilEven(2, one, two)
 	a, owned := two.owned[p]
 	if !owned || a.Next != 1 || h.dump(a.State, "") != "a=1" {
-		h.Fatalf("%v was assigned (%v) from %d, want from 1 with what was committed after it was revoked", p, owned, a.Next)
+		h.Fatalf("%v was assigned (%v) from %d, want from 1 with the records that were committed after it was revoked", p, owned, a.Next)
 	}
 	two.commit(step(p, 1, records(out, "heir"), "a=2"))
 	one.refused(step(p, 1, records(out, "zombie"), "a=3"), stream.ErrFenced)
@@ -239,7 +239,7 @@ func idleMemberKeeps(h *harness) {
 	h.until("a rebalance timeout", func() bool { return len(heir.owned) == 2 }, busy, heir)
 	for p := range idle.owned {
 		if err := idle.Commit(step(p, 0, nil, "a=1")).Wait(h.ctx); err != nil {
-			h.Fatalf("the commit of a member that nobody waited for: %v", err)
+			h.Fatalf("the commit of a member without a waiter: %v", err)
 		}
 	}
 }

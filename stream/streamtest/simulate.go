@@ -212,7 +212,7 @@ func (s *simulation) follow(ctx context.Context, out stream.Partition) error {
 func (s *simulation) settle(ctx context.Context) error {
 	inspector, ok := s.log.(stream.Inspector)
 	if !ok {
-		return fmt.Errorf("%T is no stream.Inspector", s.log)
+		return fmt.Errorf("%T is not a stream.Inspector", s.log)
 	}
 	for p := range s.counts {
 		end := stream.Offset(len(s.want[stream.Partition{Topic: simulationOutput, Index: p.Index}]))
@@ -230,7 +230,7 @@ func (s *simulation) settle(ctx context.Context) error {
 func (s *simulation) verify(ctx context.Context) error {
 	inspector, ok := s.log.(stream.Inspector)
 	if !ok {
-		return fmt.Errorf("%T is no stream.Inspector", s.log)
+		return fmt.Errorf("%T is not a stream.Inspector", s.log)
 	}
 	for p, counts := range s.counts {
 		out := stream.Partition{Topic: simulationOutput, Index: p.Index}

@@ -110,7 +110,7 @@ func newHarness(t *testing.T, log stream.Log) *harness {
 	})
 	var ok bool
 	if h.inspect, ok = log.(stream.Inspector); !ok {
-		t.Fatalf("%T is no stream.Inspector", log)
+		t.Fatalf("%T is not a stream.Inspector", log)
 	}
 	return h
 }

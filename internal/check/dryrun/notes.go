@@ -30,7 +30,7 @@ func (l *recorded) follow() error {
 				err = l.complete()
 			}
 			if err != nil {
-				return failure.Usage("columns %s of pipeline %s cannot be known: %v. Give the rows of a file with --table %s:KEY=FILE", strings.Join(p.found(topic), ", "), p.runner.Name(), err, topic)
+				return failure.Usage("columns %s of pipeline %s are unknown: %v. Give the rows of a file with --table %s:KEY=FILE", strings.Join(p.found(topic), ", "), p.runner.Name(), err, topic)
 			}
 		}
 		if err := l.mirror(topic); err != nil {

@@ -158,7 +158,7 @@ func (r *Rows) Arrivals() []string {
 	}
 	list := pipeline.Arrivals(runners)[slices.Index(r.parts, r.part)]
 	if len(r.parts) > 1 && r.FromLog {
-		list = append(list, "all topics of this replay of a chain have one partition, so rows may differ from the live ones. Without --topic, rows are computed of what the pipelines before wrote to the log")
+		list = append(list, "all topics of this replay of a chain have one partition, so rows may differ from the live ones. Without --topic, rows are computed from the outputs of the earlier pipelines in the log")
 	}
 	return slices.DeleteFunc(list, func(finding string) bool {
 		for topic := range r.mirrored {
@@ -181,7 +181,7 @@ func (r *Rows) taken() (list []Source) {
 // choose finds the pipeline and its columns.
 func (e *Rows) choose() error {
 	if e.Pipeline == "" && len(e.parts) > 1 {
-		return failure.Usage("%s has %d pipelines: name the one whose rows to write with --pipeline", e.File, len(e.parts))
+		return failure.Usage("%s has %d pipelines: name the pipeline of the rows with --pipeline", e.File, len(e.parts))
 	}
 	i := slices.IndexFunc(e.parts, func(p *part) bool { return e.Pipeline == "" || p.runner.Name() == e.Pipeline })
 	if i < 0 {
@@ -376,7 +376,7 @@ type recorded struct {
 func (l *recorded) add(topic string) error {
 	about, err := inspect.Find(l.ctx, l.directory, topic)
 	if errors.Is(err, stream.ErrUnknownTopic) {
-		return fmt.Errorf("%w. Rows are computed of what the log has of the inputs of pipeline %s: if another pipeline writes the topic, run that first", err, l.part.runner.Name())
+		return fmt.Errorf("%w. Rows are computed from the inputs of pipeline %s in the log: if another pipeline writes the topic, run that pipeline first", err, l.part.runner.Name())
 	}
 	if err != nil {
 		return err

@@ -339,7 +339,7 @@ func (p *printer) summary(r *dryRun) error {
 			fmt.Fprintf(&text, "  event times look wrong: %s\n", odd)
 		}
 		if t.pipeline.Input.Topic != "" && t.pipeline.Input.Time.Field == "" {
-			fmt.Fprintf(&text, "  its events have no field of event time (input.time): they happened as they were read, one after the other\n")
+			fmt.Fprintf(&text, "  its events have no field of event time (input.time): their times follow the order of reading\n")
 		}
 	}
 	out := p.Out

@@ -118,7 +118,7 @@ func (m *lintedManifest) next() string {
 	if models.Inside(m.Kind) {
 		return ""
 	}
-	return " by itself; the model is checked by: afterbay model verify " + process.ShellWord(m.path)
+	return " (the file alone); to check the model: afterbay model verify " + process.ShellWord(m.path)
 }
 
 type lintedFile struct {

@@ -36,7 +36,7 @@ func (r *Registry) Add(ctx context.Context, c Addition) (string, int, error) {
 	}
 	target := filepath.Join(c.Dir, c.Name, strconv.Itoa(c.Version))
 	if _, err := os.Lstat(target); err == nil {
-		return "", 0, fmt.Errorf("%s is there already: a version is never replaced, raise --version", target)
+		return "", 0, fmt.Errorf("%s exists already: a version is never replaced, raise --version", target)
 	}
 	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
 		return "", 0, err

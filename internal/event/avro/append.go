@@ -68,7 +68,7 @@ func (w *writer) append(dst []byte, e value.Element) (made []byte, reason string
 	case writeSymbol:
 		i, ok := slices.BinarySearchFunc(w.symbols, e.Str, func(s symbol, name string) int { return strings.Compare(s.name, name) })
 		if !ok {
-			return dst, fmt.Sprintf("%q is no symbol of %s", clip(e.Str), w.of.named)
+			return dst, fmt.Sprintf("%q is not a symbol of %s", clip(e.Str), w.of.named)
 		}
 		return binary.AppendVarint(dst, w.symbols[i].index), ""
 	case writeFixed:

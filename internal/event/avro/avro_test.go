@@ -99,7 +99,7 @@ func TestTypesFit(t *testing.T) {
 		{`{"type":"array","items":"boolean"}`, "04 01 00 00", "bool[]", `"\x01\x00"`},
 		{`{"type":"array","items":{"type":"long","logicalType":"timestamp-millis"}}`, "02 02 00", "time[]", `"\xe8\x03\x00\x00\x00\x00\x00\x00"`},
 		{`{"type":"map","values":"string"}`, "04 0262 0278 0261 0279 00", "map of string", `"\x01a\x01y\x01b\x01x"`},
-		{`{"type":"map","values":"string"}`, "04 0261 0278 0261 0279 00", "map of string", `field "f" at byte 10: key "a" stands in the map twice`},
+		{`{"type":"map","values":"string"}`, "04 0261 0278 0261 0279 00", "map of string", `field "f" at byte 10: key "a" occurs in the map twice`},
 		{`{"type":"array","items":["null","long"]}`, "00", "int[]", `field "f" is of type array in the schema: want int[]`},
 		{`["null","string"]`, "00", "optional string", "absent"},
 		{`["null","string"]`, "00", "string", `field "f" at byte 1: null but required: want string`},
@@ -125,7 +125,7 @@ func TestFieldsThatAreNotWantedAreSkipped(t *testing.T) {
 	if got := scan(t, schema, src, "h string", "a int"); got != `"h" 1` {
 		t.Error(got)
 	}
-	if got := scan(t, schema, src+"00", "h string"); !strings.HasSuffix(got, "the record goes on behind its last field") {
+	if got := scan(t, schema, src+"00", "h string"); !strings.HasSuffix(got, "the record continues after its last field") {
 		t.Error(got)
 	}
 	// Blocks that say how many bytes they have.

@@ -135,7 +135,7 @@ func (p *planner) member(n *node, m *encode.Member) {
 	}
 	if m.Object != nil {
 		if n.kind != record {
-			p.fault("field %q stands in an object: the schema wants %s", m.Label(), n.named)
+			p.fault("field %q is part of an object: the schema wants %s", m.Label(), n.named)
 			return
 		}
 		p.parts = append(p.parts, part{before: before})

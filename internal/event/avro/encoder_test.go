@@ -89,7 +89,7 @@ func TestValuesAreWrittenAsTheirTypes(t *testing.T) {
 		{"number", `{"type":"fixed","name":"D","size":1,"logicalType":"decimal","precision":6,"scale":1}`, `12.8`, `field "a": a decimal of 2 bytes: D (decimal) has 1`},
 		{"string", `"string"`, `"é"`, "[a:é]"},
 		{"string", `{"type":"enum","name":"E","symbols":["b","a"]}`, `"a"`, "[a:a]"},
-		{"string", `{"type":"enum","name":"E","symbols":["b","a"]}`, `"c"`, `field "a": "c" is no symbol of E`},
+		{"string", `{"type":"enum","name":"E","symbols":["b","a"]}`, `"c"`, `field "a": "c" is not a symbol of E`},
 		{"raw", `"string"`, `{"x":[1]}`, `[a:{"x":[1]}]`},
 		{"bytes", `"bytes"`, `"AAE="`, "[a:[0 1]]"},
 		{"bytes", fmt.Sprintf(fixed, 2), `"AAE="`, "[a:[0 1]]"},
@@ -132,7 +132,7 @@ func TestObjectsAreRecords(t *testing.T) {
 		{"[amount:1.5 card:[country:no id:x] note:<nil>]", "card.id string;card.country optional string;amount number"},
 		{`the schema has a field "id" of type string, which is not emitted and cannot be null; the schema has a field "amount" of type double, which is not emitted and cannot be null`, "card.country optional string"},
 		{`field "card.sum": the schema has no field "sum" in record "Card"; field "extra": the schema has no field "extra" in record "Event"`, "card.sum int;card.id string;amount number;extra int"},
-		{`field "amount.of" stands in an object: the schema wants double`, "amount.of int;card.id string"},
+		{`field "amount.of" is part of an object: the schema wants double`, "amount.of int;card.id string"},
 		{`field "card" is string: the schema wants Card; the schema has a field "amount" of type double, which is not emitted and cannot be null`, "card string"},
 	} {
 		event := `{"amount":1.5,"card":"x","extra":1,"amount.of":1,"card.id":"x","card.country":"no","card.sum":1}`

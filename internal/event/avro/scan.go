@@ -23,7 +23,7 @@ func (d *Decoder) Scan(src []byte, row *value.Row) error {
 	r := reader{src: src, row: row}
 	reason := r.run(&d.program)
 	if reason == "" && r.i < len(src) {
-		r.field, reason = nil, "the record goes on behind its last field"
+		r.field, reason = nil, "the record continues after its last field"
 	}
 	if reason == "" {
 		return nil
@@ -491,7 +491,7 @@ func (r *reader) entries(s *step) string {
 	text := value.AppendMap(nil, of, entries)
 	for i := 1; i < len(entries); i++ {
 		if entries[i-1].Key == entries[i].Key {
-			return fmt.Sprintf("key %q stands in the map twice", entries[i].Key)
+			return fmt.Sprintf("key %q occurs in the map twice", entries[i].Key)
 		}
 	}
 	r.row.SetText(s.want.Slot, value.Text(text))

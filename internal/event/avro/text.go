@@ -21,7 +21,7 @@ func (s *Schema) AppendJSON(dst, record []byte) ([]byte, error) {
 	t := texts{reader{src: record}, len(dst) + textMax}
 	dst, reason := t.append(dst, s.root)
 	if reason == "" && t.i < len(record) {
-		reason = "the record goes on behind its last field"
+		reason = "the record continues after its last field"
 	}
 	if reason != "" {
 		return nil, &decode.Error{Offset: min(t.i, len(record)), Reason: reason}

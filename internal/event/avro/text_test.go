@@ -41,7 +41,7 @@ func TestRecordsAreShownAsJSON(t *testing.T) {
 			t.Errorf("%d of %d bytes are shown as %s", n, len(record), got)
 		}
 	}
-	if _, err := schema.AppendJSON(nil, append(record, 0)); err == nil || !strings.Contains(err.Error(), "behind its last field") {
+	if _, err := schema.AppendJSON(nil, append(record, 0)); err == nil || !strings.Contains(err.Error(), "after its last field") {
 		t.Error(err)
 	}
 }

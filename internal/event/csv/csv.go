@@ -42,7 +42,7 @@ func New(delimiter, quote string, columns []string) (Format, error) {
 	}
 	for i, name := range columns {
 		if slices.Contains(columns[:i], name) {
-			return f, fmt.Errorf("column %q is there twice", name)
+			return f, fmt.Errorf("column %q occurs twice", name)
 		}
 	}
 	return f, nil
@@ -57,7 +57,7 @@ func (f Format) Decoder(fields []decode.Field) (decode.Decoder, error) {
 	for i := range fields {
 		field := &fields[i]
 		if kind := field.Slot.Type.Kind; !decode.Texts(kind) {
-			return nil, fmt.Errorf("field %q: a column of CSV is no %s", field.Name, kind)
+			return nil, fmt.Errorf("field %q: a column of CSV cannot be of type %s", field.Name, kind)
 		}
 		at := i
 		if f.columns != nil {

@@ -91,7 +91,7 @@ func TestDialects(t *testing.T) {
 
 func TestFieldsThatAreNoColumnsAreRefused(t *testing.T) {
 	for _, c := range []struct{ field, want string }{
-		{"a string[]", `field "a": a column of CSV is no string[]`}, {"z int", `field "z": there is no column "z"`},
+		{"a string[]", `field "a": a column of CSV cannot be of type string[]`}, {"z int", `field "z": there is no column "z"`},
 	} {
 		format, _ := csv.New("", "", []string{"a"})
 		list, _ := slots.Of(t, c.field)

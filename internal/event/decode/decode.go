@@ -208,7 +208,7 @@ func (s *Scanner) members(at *scan, o *object, i, depth int) (int, *Error) {
 		} else {
 			m := &o.members[n]
 			if at.twice(m.bit) {
-				return i, &Error{Field: m.label, Offset: start, Reason: "stands in the record twice"}
+				return i, &Error{Field: m.label, Offset: start, Reason: "occurs in the record twice"}
 			}
 			next = n + 1
 			if f := m.leaf; f != nil {

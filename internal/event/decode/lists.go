@@ -80,7 +80,7 @@ func (f *Field) readMap(src []byte, i, depth int, row *value.Row) (int, string) 
 	text := value.AppendMap(nil, e.field.Slot.Type.Kind, entries)
 	for n := 1; n < len(entries); n++ {
 		if entries[n].Key == entries[n-1].Key {
-			return i, fmt.Sprintf("the key %q stands in the object twice", clip([]byte(entries[n].Key)))
+			return i, fmt.Sprintf("the key %q occurs in the object twice", clip([]byte(entries[n].Key)))
 		}
 	}
 	row.SetText(f.Slot, value.Text(text))

@@ -32,7 +32,7 @@ func TestListsAndMapsOfOtherKinds(t *testing.T) {
 		`{"is":[1,null]}`:                    `field "is" at byte 9: null but required: want int`,
 		`{"is":{"a":1}}`:                     `field "is" at byte 6: want optional int[], got an object`,
 		`{"is":[1`:                           `field "is" at byte 8: the record ends too early`,
-		`{"m":{"a":1,"\u0061":2}}`:           `field "m" at byte 23: the key "a" stands in the object twice`,
+		`{"m":{"a":1,"\u0061":2}}`:           `field "m" at byte 23: the key "a" occurs in the object twice`,
 		`{"m":{"a":"b"}}`:                    `field "m" at byte 10: want int, got a string`,
 		`{"m":[1]}`:                          `field "m" at byte 5: want optional map of int, got an array`,
 		`{"m":{"a":1,}}`:                     `field "m" at byte 12: unexpected '}', want a key in double quotes`,

@@ -49,9 +49,9 @@ func ParsePath(text string) ([]Part, error) {
 		}
 		switch {
 		case rest == "" && parts[len(parts)-1].All:
-			return nil, fmt.Errorf("path %q: [] stands before the part that is gathered: write %s for the list itself", text, strings.TrimSuffix(text, "[]"))
+			return nil, fmt.Errorf("path %q: write [] only before a further part: write %s for the list itself", text, strings.TrimSuffix(text, "[]"))
 		case all > 1:
-			return nil, fmt.Errorf("path %q: [] stands in a path once", text)
+			return nil, fmt.Errorf("path %q: a path can have [] only once", text)
 		case len(parts) > pathMax:
 			return nil, fmt.Errorf("path %q: a path has at most %d parts", text, pathMax)
 		case rest == "":
@@ -71,7 +71,7 @@ func partName(text string) (name, rest string, err error) {
 			end = len(text)
 		}
 		if end == 0 || strings.TrimSpace(text[:end]) != text[:end] {
-			return "", "", errors.New(`a name is missing, or is to be quoted: "user id".os`)
+			return "", "", errors.New(`a name is missing, or needs quotes: "user id".os`)
 		}
 		return text[:end], text[end:], nil
 	}
@@ -80,7 +80,7 @@ func partName(text string) (name, rest string, err error) {
 		name, err = strconv.Unquote(quoted)
 	}
 	if err != nil {
-		return "", "", errors.New("a quote is open, or what it has is no text")
+		return "", "", errors.New("a quote is not closed, or its content is not valid text")
 	}
 	return name, text[len(quoted):], nil
 }

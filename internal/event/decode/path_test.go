@@ -65,13 +65,13 @@ func TestFieldsByPath(t *testing.T) {
 		`{"items":[ {"price":1,"sku":{"id":"a"}} , {"price":2,"sku":{"id":"b"}} , {"price":3,"sku":{"id":"c"},"y":[{}]} ]}`: `first=1 third={"price":3,"sku":{"id":"c"},"y":[{}]} prices=[1,2,3] skus=["a","b","c"]`,
 		`{"a":[[0,{"b":true}],2]}`:                             `deep=true`,
 		`{"a":[[0]]}`:                                          ``,
-		`{"device":{"os":"a","os":"b"}}`:                       `field "os" at byte 20: stands in the record twice`,
-		`{"device":{},"device":{}}`:                            `field "os" at byte 13: stands in the record twice`,
+		`{"device":{"os":"a","os":"b"}}`:                       `field "os" at byte 20: occurs in the record twice`,
+		`{"device":{},"device":{}}`:                            `field "os" at byte 13: occurs in the record twice`,
 		`{"device":"ios"}`:                                     `field "os" at byte 10: want an object on the way to it, got a string`,
 		`{"items":{"price":1}}`:                                `field "first" at byte 9: want an array on the way to it, got an object`,
 		`{"items":[{"price":1,"sku":{"id":"a"}},{"price":2}]}`: `field "skus" at byte 39: element 1 of the list has none: want string`,
 		`{"items":[{"price":1,"sku":{"id":"a"}},null]}`:        `field "prices" at byte 39: element 1 of the list has none: want number`,
-		`{"items":[{"price":1,"price":2,"sku":{"id":"a"}}]}`:   `field "prices" at byte 21: stands in the record twice`,
+		`{"items":[{"price":1,"price":2,"sku":{"id":"a"}}]}`:   `field "prices" at byte 21: occurs in the record twice`,
 		`{"items":[{"price":"x","sku":{"id":"a"}}]}`:           `field "prices" at byte 19: want number, got a string`,
 		`{"items":[{"price":null,"sku":{"id":"a"}}]}`:          `field "prices" at byte 19: null but required: want number`,
 		`{"device":{"os":1}}`:                                  `field "os" at byte 16: want optional string, got a number`,
@@ -108,7 +108,7 @@ func TestPathsAreRead(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		``: "a name is missing", `.a`: "a name is missing", `a.`: "a name is missing", `a..b`: "a name is missing", `a[`: "write [0]", `a[-1]`: "write [0]", `a[01]`: "write [0]", `a[x]`: "write [0]", `[0]`: "a name is missing", `items[]`: "write items for the list itself",
-		`a[].b[].c`: "[] stands in a path once", `"a`: "a quote is open", `a[0]b`: "write a dot before", `"a"b`: "write a dot before", `a .b`: "is to be quoted", strings.Repeat("a.", 16) + "a": "at most 16 parts",
+		`a[].b[].c`: "a path can have [] only once", `"a`: "a quote is not closed", `a[0]b`: "write a dot before", `"a"b`: "write a dot before", `a .b`: "needs quotes", strings.Repeat("a.", 16) + "a": "at most 16 parts",
 	} {
 		if _, err := decode.ParsePath(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", text, err, want)

@@ -105,9 +105,9 @@ func (c *cloudEvents) openStructured(src []byte, row *value.Row) (data []byte, a
 	text, _ := decode.String(of.text)
 	switch {
 	case walk.Array():
-		return nil, 0, &decode.Error{Reason: "want a JSON object, got an array: a batch of CloudEvents is no event"}
+		return nil, 0, &decode.Error{Reason: "want a JSON object, got an array: a batch of CloudEvents is not supported"}
 	case of.text == nil:
-		return nil, 0, &decode.Error{Field: "specversion", Reason: "absent: the record is no CloudEvent, as a JSON object or with headers " + attributePrefix + "*"}
+		return nil, 0, &decode.Error{Field: "specversion", Reason: "absent: the record is not a CloudEvent, as a JSON object or with headers " + attributePrefix + "*"}
 	case string(text) != version:
 		return nil, 0, unknownVersion(of.text, of.at)
 	case plain.is() && encoded.is():

@@ -19,11 +19,11 @@ func TestStructuredCloudEvents(t *testing.T) {
 		`{"specversion":"1.0","id":"e1"}`:                                                                                                    `field "total" at byte 1: absent but required: want number`,
 		`{"specversion":"1.0","data":{"total":5}}`:                                                                                           `field "id" at byte 39: absent but required: want string`,
 		`{"specversion":"0.3","id":"e1","data":{"total":5}}`:                                                                                 `field "specversion" at byte 15: want 1.0, got "0.3"`,
-		`{"id":"e1","data":{"total":5}}`:                                                                                                     `field "specversion" at byte 0: absent: the record is no CloudEvent, as a JSON object or with headers ce_*`,
+		`{"id":"e1","data":{"total":5}}`:                                                                                                     `field "specversion" at byte 0: absent: the record is not a CloudEvent, as a JSON object or with headers ce_*`,
 		`{"specversion":"1.0","id":"e1","data":{},"data_base64":"e30="}`:                                                                     `field "data_base64" at byte 55: an event has data or data_base64`,
 		`{"specversion":"1.0","id":"e1","data_base64":"e30"}`:                                                                                `field "data_base64" at byte 45: not standard base64 with padding`,
 		`{"specversion":"1.0","id":"e1","data":1,"data":2}`:                                                                                  `field "data" at byte 47: a second value`,
-		`[]`: `byte 0: want a JSON object, got an array: a batch of CloudEvents is no event`,
+		`[]`: `byte 0: want a JSON object, got an array: a batch of CloudEvents is not supported`,
 		``:   `byte 0: the record ends too early`,
 	} {
 		r := &stream.Record{Key: []byte("c"), Value: []byte(src)}

@@ -75,7 +75,7 @@ func changeOf(value []byte) (c change, err error) {
 		}
 	}
 	if !op.is() {
-		return c, &decode.Error{Field: "op", Offset: c.at, Reason: "absent: the record is no change event of Debezium. If the connector unwraps its events, remove envelope"}
+		return c, &decode.Error{Field: "op", Offset: c.at, Reason: "absent: the record is not a change event of Debezium. If the connector unwraps its events, remove envelope"}
 	}
 	text, _ := decode.String(op.text)
 	if len(text) == 1 {
@@ -93,7 +93,7 @@ func (c *change) check(op part) error {
 			return nil
 		}
 	case deleted:
-		if wrong.Reason = "it is 'd', and there is no before: have the database log the key of deleted rows at least (REPLICA IDENTITY)"; c.before.is() {
+		if wrong.Reason = "it is 'd', and there is no before: set REPLICA IDENTITY so that the database logs at least the key of deleted rows"; c.before.is() {
 			return nil
 		}
 	default:
@@ -159,7 +159,7 @@ func column(key []byte) (text []byte, ok bool) {
 func Column(key []byte) ([]byte, error) {
 	text, ok := column(key)
 	if !ok {
-		return nil, fmt.Errorf("its key %.60q is no text, no integer and no object with one of them", key)
+		return nil, fmt.Errorf("its key %.60q is not a text, an integer or an object with one of them", key)
 	}
 	return text, nil
 }

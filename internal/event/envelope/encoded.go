@@ -96,7 +96,7 @@ func (c *encodedChanges) scan(record []byte, row *value.Row) (deletion bool, err
 		return false, err
 	}
 	if !own.Has(c.opSlot) {
-		return false, &decode.Error{Field: "op", Reason: "absent: the record is no change event of Debezium. If the connector unwraps its events, remove envelope"}
+		return false, &decode.Error{Field: "op", Reason: "absent: the record is not a change event of Debezium. If the connector unwraps its events, remove envelope"}
 	}
 	of := c.after
 	switch op := own.Text(c.opSlot); op {

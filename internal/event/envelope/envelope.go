@@ -161,7 +161,7 @@ func (r *Reader) scanKey(key []byte, row *value.Row) error {
 func explain(deletion bool, err error) error {
 	wrong, ok := errors.AsType[*decode.Error](err)
 	if deletion && ok && strings.Contains(wrong.Reason, "required") {
-		wrong.Reason += "; the event is a deletion, and before has not the whole row: make the field optional, or have the database log whole rows (REPLICA IDENTITY FULL)"
+		wrong.Reason += "; the event is a deletion, and before does not have the whole row: make the field optional, or set REPLICA IDENTITY FULL so that the database logs whole rows"
 	}
 	return err
 }

@@ -134,7 +134,7 @@ func dotted(node ast.Node) (string, bool) {
 func (c *compiler) read(node ast.Node, name string) (operand, *Error) {
 	if slot, ok := c.names.Slot(name); ok {
 		if slot.Type.Kind == value.Content {
-			return operand{}, &Error{Column: column(node), Message: name + " is content, which only models are given", Hint: "use its sha256, size or type, or give it to a score"}
+			return operand{}, &Error{Column: column(node), Message: name + " is content, and only models can read it", Hint: "use its sha256, size or type, or give it to a score"}
 		}
 		c.use(name)
 		if c.within != nil && slot.Type.Kind.Text() {

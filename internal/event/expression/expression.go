@@ -280,7 +280,7 @@ func (e *Error) mistyped(o operand, want value.Kind) *Error {
 
 // mayBeAbsent returns the error for using an optional operand.
 func (o operand) mayBeAbsent() *Error {
-	return &Error{Column: o.column(), Message: o.text() + " may be absent", Hint: "say what then: " + o.text() + " ?? ..."}
+	return &Error{Column: o.column(), Message: o.text() + " may be absent", Hint: "write a default: " + o.text() + " ?? ..."}
 }
 
 // promoted converts a loose int to a number if kind is Number. It returns any other operand

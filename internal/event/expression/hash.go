@@ -14,12 +14,12 @@ import (
 var hashes = []Function{
 	{
 		Name: "hash", Forms: []string{"(x any) int", "(x any, salt string) int"}, least: 1, most: 2, compile: hashed,
-		Is:      "an int from 0 to 2^53 - 1 that is the same for equal x and equal salts, and else as good as random. It takes a [share of keys](../howto/share.md): `hash(card, \"a salt of this use\") % 20 == 0` is true for one card in 20. x is a bool, int, number, time, string or bytes",
+		Is:      "an int from 0 to 2^53 - 1: equal for equal x and salt, otherwise pseudo-random. It selects a [share of keys](../howto/share.md): `hash(card, \"a salt of this use\") % 20 == 0` is true for one card in 20. x is a bool, int, number, time, string or bytes",
 		Example: `hash("c1", "review")`, Result: `5120964614367057`,
 	},
 	{
 		Name: "sha256", Forms: []string{"(x string) string", "(x bytes) string"}, least: 1, most: 1, compile: digest,
-		Is:      "the SHA-256 digest of x, as 64 hexadecimal digits in lower case: what `hexdigest()` of Python and `sha256()` of DuckDB return. A digest of a value that can be guessed hides nothing",
+		Is:      "the SHA-256 digest of x, as 64 hexadecimal digits in lower case: what `hexdigest()` of Python and `sha256()` of DuckDB return. A digest does not hide a value that can be guessed",
 		Example: `substr(sha256("c1"), 0, 8)`, Result: `"d0f631ca"`,
 	},
 }

@@ -30,7 +30,7 @@ func lambdas(source string, tokens []lexer.Token) (plain string, elements []lexe
 		}
 		place := tokens[i].From + 1
 		if i == 0 || !tokens[i-1].Is(lexer.Operator, ",") {
-			return "", nil, &Error{Column: place, Message: "a lambda stands behind a list", Hint: "write any(list, x -> ...)"}
+			return "", nil, &Error{Column: place, Message: "a lambda must follow a list", Hint: "write any(list, x -> ...)"}
 		}
 		elements = append(elements, tokens[i])
 		blank(runes, tokens[i].From, tokens[i+2].To)
@@ -69,7 +69,7 @@ func shadows(elements []lexer.Token, names Names) *Error {
 	for _, t := range elements {
 		_, slot := names.Slot(t.Value)
 		if _, constant := names.Constant(t.Value); slot || constant {
-			return &Error{Column: t.From + 1, Message: fmt.Sprintf("%s is introduced already: names are one flat set without shadowing", t.Value), Hint: "give the element of the list another name"}
+			return &Error{Column: t.From + 1, Message: fmt.Sprintf("%s is introduced already: a pipeline has one namespace, without shadowing", t.Value), Hint: "give the element of the list another name"}
 		}
 	}
 	return nil

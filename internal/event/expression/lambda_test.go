@@ -57,7 +57,7 @@ func TestFunctionsOfLists(t *testing.T) {
 		}
 	}
 	for source, want := range map[string]string{
-		`any(xs, s -> true)`: `column 9: s is introduced already: names are one flat set without shadowing (give the element of the list another name)`, `x -> x`: `column 1: a lambda stands behind a list`,
+		`any(xs, s -> true)`: `column 9: s is introduced already: a pipeline has one namespace, without shadowing (give the element of the list another name)`, `x -> x`: `column 1: a lambda must follow a list`,
 		`any(xs, x -> any(xs, y -> y == x))`: `column 22: a lambda within a lambda is not supported (introduce a name for one of them with a let step)`, `any(xs, any(xs, true))`: `a lambda within a lambda`,
 		`any(s, x -> true)`: `column 5: any takes a list, not string`, `any(xs, x -> x)`: `column 14: the lambda of any is a bool, not string`, `filter(xs, x -> 1)`: `the lambda of filter is a bool, not int`,
 		`any(xs, x -> z == x)`: `column 14: unknown name z`, `any(xs, x -> x.y == "a")`: `can be indexed`, `1 in xs`: `in compares values of one type, not int and string (use string(1))`,

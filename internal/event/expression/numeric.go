@@ -21,7 +21,7 @@ var numeric = []Function{
 	},
 	{
 		Name: "clamp", Forms: []string{"(x int, low int, high int) int", "(x number, low number, high number) number"}, least: 3, most: 3, compile: clamp,
-		Is: "x, or the nearer bound where x is not between them", Fails: "low is above high", Example: `clamp(130, 0, 100)`, Result: `100`,
+		Is: "x, or the nearer bound if x is not between them", Fails: "low is above high", Example: `clamp(130, 0, 100)`, Result: `100`,
 	},
 	{
 		Name: "round", Forms: one, least: 1, most: 1, compile: number(func(x [4]float64) float64 { return math.Round(x[0]) }),
@@ -72,7 +72,7 @@ var numeric = []Function{
 	{
 		Name: "geo_km", Forms: []string{"(lat1 number, lon1 number, lat2 number, lon2 number) number"}, least: 4, most: 4,
 		compile: number(func(x [4]float64) float64 { return haversine(x[0], x[1], x[2], x[3]) }, places),
-		Is:      "the kilometres between two places, along a sphere of radius 6371.0088 km (haversine). Latitudes and longitudes are in degrees. The earth is no sphere: the error is at most 0.6 %",
+		Is:      "the kilometres between two places, along a sphere of radius 6371.0088 km (haversine). Latitudes and longitudes are in degrees. The earth is not a sphere: the error is at most 0.6 %",
 		Fails:   "a latitude is not from -90 to 90, or a longitude not from -180 to 180", Example: `round(geo_km(52.52, 13.405, 48.8566, 2.3522))`, Result: `877`,
 	},
 }

@@ -138,7 +138,7 @@ func (c *compiler) isNull(node ast.Node) bool {
 }
 
 func nullAlone(node ast.Node) *Error {
-	return &Error{Column: column(node), Message: "null is no value", Hint: "compare with it by == or !=, or say what stands for an absent value: a ?? b"}
+	return &Error{Column: column(node), Message: "null is not a value", Hint: "compare with it by == or !=, or write a default for an absent value: a ?? b"}
 }
 
 // absence compiles a == null and a != null for an optional a.

@@ -137,7 +137,7 @@ func refuse(tokens []lexer.Token, i int) *Error {
 		case "..":
 			return &Error{Message: "ranges are not supported", Hint: "compare: a >= 1 && a <= 5"}
 		case "?.":
-			return &Error{Message: "?. is not supported", Hint: "say what where it is absent: a.b ?? c"}
+			return &Error{Message: "?. is not supported", Hint: "write a default for an absent value: a.b ?? c"}
 		case "::":
 			return &Error{Message: ":: is not supported"}
 		case "=":

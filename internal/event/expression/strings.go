@@ -28,7 +28,7 @@ var texts = []Function{
 	},
 	{
 		Name: "substr", Forms: []string{"(text string, from int) string", "(text string, from int, count int) string"}, least: 2, most: 3, compile: substring,
-		Is:      "the characters of a text from a place on: all, or so many. Places count from 0, and from the end where they are negative: -1 is the last",
+		Is:      "the characters of a text from a position on: all, or the given count. Positions count from 0, and from the end if they are negative: -1 is the last",
 		Fails:   "the text ends before the place, or has fewer characters behind it: `substr(text, 0, min(len(text), 10))` is at most 10",
 		Example: `substr("DE-4711", 0, 2)`, Result: `"DE"`,
 	},

@@ -40,7 +40,7 @@ func Parse(text string) (*Schema, error) {
 	}
 	s := &Schema{}
 	if err := json.Unmarshal([]byte(text), &s.root); err != nil {
-		return nil, fmt.Errorf("it is no JSON Schema: %w", err)
+		return nil, fmt.Errorf("it is not a JSON Schema: %w", err)
 	}
 	return s, nil
 }

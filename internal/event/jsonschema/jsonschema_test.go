@@ -76,10 +76,10 @@ func TestObjectsAreComparedWithTheSchema(t *testing.T) {
 		{`{"additionalProperties":{"type":"integer"}}`, "a int", `{"a":1}`},
 		{`{"type":"array"}`, "a int", `the schema is of type array: want object`},
 		{`{"properties":{"a\"":{"type":"integer"}}}`, "a int", `{"a":1}`},
-		{`{"type":7}`, "a int", `it is no JSON Schema: json: cannot unmarshal number`},
-		{`{"properties":[]}`, "a int", `it is no JSON Schema: json: cannot unmarshal array`},
-		{`7`, "a int", `it is no JSON Schema: json: cannot unmarshal number`},
-		{`{`, "a int", `it is no JSON Schema: unexpected end of JSON input`},
+		{`{"type":7}`, "a int", `it is not a JSON Schema: json: cannot unmarshal number`},
+		{`{"properties":[]}`, "a int", `it is not a JSON Schema: json: cannot unmarshal array`},
+		{`7`, "a int", `it is not a JSON Schema: json: cannot unmarshal number`},
+		{`{`, "a int", `it is not a JSON Schema: unexpected end of JSON input`},
 		{strings.Repeat(" ", jsonschema.SchemaMax) + `{}`, "a int", "the schema has 1048578 bytes: at most 1048576"},
 	} {
 		fields := strings.Split(c.fields, ";")

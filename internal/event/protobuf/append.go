@@ -176,7 +176,7 @@ func (w *writer) bare(dst []byte, e value.Element) ([]byte, string) {
 	case protoreflect.EnumKind:
 		i, ok := slices.BinarySearchFunc(w.enum, e.Str, func(s enumName, name string) int { return strings.Compare(s.name, name) })
 		if !ok {
-			return dst, fmt.Sprintf("%q is no name of enum %s", clip(e.Str), w.named)
+			return dst, fmt.Sprintf("%q is not a name of enum %s", clip(e.Str), w.named)
 		}
 		return protowire.AppendVarint(dst, uint64(w.enum[i].number)), ""
 	case protoreflect.MessageKind:

@@ -67,7 +67,7 @@ func (s *Schema) Decoder(fields []decode.Field) (decode.Decoder, error) {
 		f := &fields[i]
 		names, ok := f.Members()
 		if !ok || len(names) > 1 {
-			faults = append(faults, fmt.Sprintf("field %q: path %s is not of a field of the message itself: only JSON and Avro have others so far", f.Name, f.At()))
+			faults = append(faults, fmt.Sprintf("field %q: path %s does not name a field of the message itself: only JSON and Avro support longer paths", f.Name, f.At()))
 			continue
 		}
 		of := all.ByName(protoreflect.Name(names[0]))

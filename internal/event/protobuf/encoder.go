@@ -77,7 +77,7 @@ func (p *planner) message(of protoreflect.MessageDescriptor, object *encode.Obje
 		}
 		if in := f.ContainingOneof(); in != nil && !in.IsSynthetic() {
 			if other := oneofs[in.FullName()]; other != "" {
-				p.fault("field %q: it and field %q are of the oneof %q, of which a message has one", m.Label(), other, in.Name())
+				p.fault("field %q: it and field %q belong to the oneof %q, and a message can have only one of them", m.Label(), other, in.Name())
 			}
 			oneofs[in.FullName()] = m.Label()
 		}
@@ -99,7 +99,7 @@ func (p *planner) member(f protoreflect.FieldDescriptor, m *encode.Member) (part
 	of := part{number: f.Number(), field: m.Field, always: f.HasPresence()}
 	if m.Object != nil {
 		if f.Kind() != protoreflect.MessageKind || f.IsList() || f.IsMap() {
-			p.fault("field %q stands in an object: the schema wants %s", m.Label(), typeOf(f))
+			p.fault("field %q is part of an object: the schema wants %s", m.Label(), typeOf(f))
 			return of, false
 		}
 		of.tag = protowire.AppendTag(nil, f.Number(), protowire.BytesType)
@@ -124,7 +124,7 @@ func (p *planner) member(f protoreflect.FieldDescriptor, m *encode.Member) (part
 		return of, false
 	}
 	if m.Field.Slot.Type.Optional && (!f.HasPresence() && !f.IsList() && !f.IsMap() || f.Cardinality() == protoreflect.Required) {
-		p.fault("field %q may be absent, which the schema does not tell from zero: write `?? ...` for a value, or make it optional in the schema", m.Label())
+		p.fault("field %q may be absent, and the schema has no presence for it: write `?? ...` for a value, or make it optional in the schema", m.Label())
 		return of, false
 	}
 	if of.packed {

@@ -68,7 +68,7 @@ func TestValuesAreWrittenAsTheirTypes(t *testing.T) {
 		{"string", "Side a = 1;", `"SELL"`, `{"a":"SELL"}`},
 		{"string", "Side a = 1;", `"NONE"`, `{}`},
 		{"string", "optional Side a = 1;", `"NONE"`, `{"a":"NONE"}`},
-		{"string", "Side a = 1;", `""`, `field "a": "" is no name of enum test.Side`},
+		{"string", "Side a = 1;", `""`, `field "a": "" is not a name of enum test.Side`},
 		{"bytes", "bytes a = 1;", `"AAE="`, `{"a":"AAE="}`},
 		{"raw", "string a = 1;", `[1]`, `{"a":"[1]"}`},
 		{"time", "google.protobuf.Timestamp a = 1;", `"1969-12-31T23:59:59.5Z"`, `{"a":"1969-12-31T23:59:59.500Z"}`},
@@ -80,7 +80,7 @@ func TestValuesAreWrittenAsTheirTypes(t *testing.T) {
 		{"optional int", "google.protobuf.Int64Value a = 1;", `null`, `{}`},
 		{"optional string", "google.protobuf.StringValue a = 1;", `""`, `{"a":""}`},
 		{"optional int", "optional int64 a = 1;", `null`, `{}`},
-		{"optional int", "int64 a = 1;", `null`, "field \"a\" may be absent, which the schema does not tell from zero: write `?? ...` for a value, or make it optional in the schema"},
+		{"optional int", "int64 a = 1;", `null`, "field \"a\" may be absent, and the schema has no presence for it: write `?? ...` for a value, or make it optional in the schema"},
 		{"int[]", "repeated sint64 a = 1;", `[-1,0,300]`, `{"a":["-1","0","300"]}`},
 		{"int[]", "repeated int32 a = 1 [packed = false];", `[-1,0]`, `{"a":[-1,0]}`},
 		{"int[]", "repeated int32 a = 1;", `[1,4294967296]`, `field "a": an element: 4294967296 is out of the range of int32`},
@@ -110,8 +110,8 @@ func TestObjectsAreMessages(t *testing.T) {
 		{`{"card":{"id":"` + long + `"},"amount":1.5}`, "card.id string;amount number"},
 		{`{"card":{}}`, "card.country string"},
 		{`{"card":{"user":"1"}}`, "card.user int"},
-		{`field "card.group": it and field "card.user" are of the oneof "by", of which a message has one`, "card.user int;card.group string"},
-		{`field "amount.of" stands in an object: the schema wants double`, "amount.of int"},
+		{`field "card.group": it and field "card.user" belong to the oneof "by", and a message can have only one of them`, "card.user int;card.group string"},
+		{`field "amount.of" is part of an object: the schema wants double`, "amount.of int"},
 		{`field "card" is string: the schema wants test.Card`, "card string"},
 	} {
 		event := `{"amount":1.5,"card":"x","amount.of":1,"card.id":"` + long + `","card.country":"","card.user":1,"card.group":"g"}`
@@ -120,7 +120,7 @@ func TestObjectsAreMessages(t *testing.T) {
 		}
 	}
 	required := `syntax = "proto2"; package test; message Event { required int64 a = 1; optional int64 b = 2; required int64 c = 3; }`
-	want := "field \"c\" may be absent, which the schema does not tell from zero: write `?? ...` for a value, or make it optional in the schema; the schema has a field \"a\" that is required, and is not emitted"
+	want := "field \"c\" may be absent, and the schema has no presence for it: write `?? ...` for a value, or make it optional in the schema; the schema has a field \"a\" that is required, and is not emitted"
 	if got := written(t, required, `{"b":1,"c":1}`, "b int", "c optional int"); got != want {
 		t.Error(got)
 	}

@@ -80,7 +80,7 @@ func TestScan(t *testing.T) {
 		{"8001 09", "c string", `"9"`}, {"8001 07", "c string", `"BLUE"`}, {"8001 07", "c int", "7"},
 		{"8a01 05 08 01 10 e807", "at time", "1000001"},
 		{"8a01 07 08 80ffffffff7f", "at time", `field "at" at byte 0: a Timestamp of 4398046510976 seconds`},
-		{"8a01 00 8a01 00", "at time", `field "at" at byte 3: stands in the record twice`},
+		{"8a01 00 8a01 00", "at time", `field "at" at byte 3: occurs in the record twice`},
 		{"9201 00", "w string", `""`}, {"9201 03 0a0161", "w string", `"a"`},
 		{"fa01 01 61 8002 05", "x optional string,z optional int", "absent 5"},
 		{"8002 05 fa01 01 61", "x optional string,z optional int", `"a" absent`},
@@ -133,7 +133,7 @@ func TestPathsIntoMessagesAreRefused(t *testing.T) {
 	schema := protobuf.Of(parse(t, everything))
 	var names value.Schema
 	slot, _ := names.Add("f", value.Type{Kind: value.String, Optional: true})
-	for text, want := range map[string]string{"inner.a": "is not of a field of the message itself", "s": "", "ls[0]": "is not of a field"} {
+	for text, want := range map[string]string{"inner.a": "does not name a field of the message itself", "s": "", "ls[0]": "does not name a field"} {
 		path, err := decode.ParsePath(text)
 		if err != nil {
 			t.Fatal(err)

@@ -135,7 +135,7 @@ func (r *reader) field(at int, wire protowire.Type) (took bool, reason string) {
 	}
 	if t.kind == protoreflect.MessageKind || t.inside != 0 {
 		if r.has(at) {
-			return false, "stands in the record twice"
+			return false, "occurs in the record twice"
 		}
 	}
 	e, ok, reason := r.value(t)
@@ -327,7 +327,7 @@ func instant(src []byte) (micros uint64, reason string) {
 // notInstant returns the reason why a Timestamp is invalid, or "".
 func notInstant(seconds, nanos int64) string {
 	if seconds < leastSecond || seconds > mostSecond || nanos < 0 || nanos > 999_999_999 {
-		return fmt.Sprintf("a Timestamp of %d seconds and %d nanoseconds is none of the years 1 to 9999", seconds, nanos)
+		return fmt.Sprintf("a Timestamp of %d seconds and %d nanoseconds is outside the years 1 to 9999", seconds, nanos)
 	}
 	return ""
 }

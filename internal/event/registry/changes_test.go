@@ -80,7 +80,7 @@ func TestChangeEventsOfARegistry(t *testing.T) {
 		{"r", nil, image(7, "Ann", "gold"), `7 "Ann" "gold" "r" absent 5`},
 		{"u", image(7, "Ann", "free"), image(8, "Bob", "gold"), `8 "Bob" "gold" "u" "free" 5`},
 		{"d", image(7, "Ann", "free"), nil, `7 "Ann" "free" "d" "free" 5`},
-		{"d", image(7, nil, "free"), nil, `field "name" at byte 8: null but required: want string; the event is a deletion, and before has not the whole row: make the field optional, or have the database log whole rows (REPLICA IDENTITY FULL)`},
+		{"d", image(7, nil, "free"), nil, `field "name" at byte 8: null but required: want string; the event is a deletion, and before does not have the whole row: make the field optional, or set REPLICA IDENTITY FULL so that the database logs whole rows`},
 		{"u", nil, image(7, nil, nil), `field "name" at byte 9: null but required: want string`},
 		{"u", image(7, "Ann", nil), nil, `null but required: want `},
 		{"d", nil, image(7, "Ann", nil), `null but required: want `},
@@ -100,8 +100,8 @@ func TestChangeEventsOfARegistry(t *testing.T) {
 	}{
 		{prefixed(plain, []byte(`{"before":{"id":7,"name":"Ann","tier":"free"},"after":{"id":7,"name":"Bob"},"op":"u","source":{"ts_ms":5}}`)), `7 "Bob" absent "u" "free" 5`},
 		{prefixed(plain, []byte(`{"before":{"id":7,"name":"Ann"},"after":null,"op":"d","source":{"ts_ms":5}}`)), `7 "Ann" absent "d" absent 5`},
-		{prefixed(plain, []byte(`{"id":7}`)), `absent: the record is no change event of Debezium`},
-		{prefixed(other, []byte{14, 2, 'a'}), `absent: the record is no change event of Debezium`},
+		{prefixed(plain, []byte(`{"id":7}`)), `absent: the record is not a change event of Debezium`},
+		{prefixed(other, []byte{14, 2, 'a'}), `absent: the record is not a change event of Debezium`},
 		{nil, envelope.ErrTombstone.Error()},
 		{[]byte("x"), "does not begin with the id of a schema"},
 	} {

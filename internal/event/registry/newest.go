@@ -128,5 +128,5 @@ func (v *Version) Unsafe() string {
 		return ""
 	}
 	mode := strings.TrimSpace(v.mode.String())
-	return fmt.Sprintf("subject %s has the compatibility mode %s: its next version may lack a required field or change its type, and then events become dead letters. The modes FORWARD and FULL keep what is read", v.subject, mode)
+	return fmt.Sprintf("subject %s has the compatibility mode %s: its next version may lack a required field or change its type, and then events become dead letters. The modes FORWARD and FULL keep such fields", v.subject, mode)
 }

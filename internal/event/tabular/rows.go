@@ -48,7 +48,7 @@ func FormatOf(path string) (Format, error) {
 			return format, nil
 		}
 	}
-	return "", fmt.Errorf("%q says no format: end it with .parquet, .csv or .ndjson", path)
+	return "", fmt.Errorf("%q has no known format: end it with .parquet, .csv or .ndjson", path)
 }
 
 // Writer writes rows with the same columns.

@@ -393,10 +393,10 @@ func TestWhatCannotBeWrittenIsSaid(t *testing.T) {
 		}
 	}
 	for want, open := range map[string]func() error{
-		"named twice":     func() error { _, err := tabular.New(nil, tabular.CSV, []value.Slot{slot, slot}); return err },
-		"without columns": func() error { _, err := tabular.New(nil, tabular.CSV, nil); return err },
-		"unknown format":  func() error { _, err := tabular.New(nil, "xml", schema.Slots); return err },
-		"says no format":  func() error { _, err := tabular.FormatOf("rows.xls"); return err },
+		"named twice":         func() error { _, err := tabular.New(nil, tabular.CSV, []value.Slot{slot, slot}); return err },
+		"without columns":     func() error { _, err := tabular.New(nil, tabular.CSV, nil); return err },
+		"unknown format":      func() error { _, err := tabular.New(nil, "xml", schema.Slots); return err },
+		"has no known format": func() error { _, err := tabular.FormatOf("rows.xls"); return err },
 	} {
 		if err := open(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)

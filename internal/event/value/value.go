@@ -90,7 +90,7 @@ func parse(text, types string) (Type, error) {
 			return Type{Kind: Kind(kind), Optional: optional}, nil
 		}
 	}
-	return Type{}, fmt.Errorf("unknown type %q: use %s, with \"optional \" before it where the value may be absent", text, types)
+	return Type{}, fmt.Errorf("unknown type %q: use %s, with \"optional \" before it if the value may be absent", text, types)
 }
 
 // ReadType reads the type of a field of an event, or a text of Type.String. It accepts the types of
@@ -125,7 +125,7 @@ type Schema struct {
 // Add introduces a name. It fails if the name exists.
 func (s *Schema) Add(name string, t Type) (Slot, error) {
 	if _, ok := s.byName[name]; ok {
-		return Slot{}, fmt.Errorf("%q is introduced twice: names are one flat set without shadowing", name)
+		return Slot{}, fmt.Errorf("%q is introduced twice: a pipeline has one namespace, without shadowing", name)
 	}
 	if s.byName == nil {
 		s.byName = map[string]int{}

@@ -21,17 +21,17 @@ func (k *Keyring) Issue(id string, who Identity, lasts time.Duration) (string, e
 	case by == nil:
 		return "", fmt.Errorf("there is no key %q: name one of the file of keys: %s", id, strings.Join(slices.Sorted(maps.Keys(k.keys)), ", "))
 	case by.algorithm != V2 && by.algorithm != HS256:
-		return "", fmt.Errorf("key %s is public: who has its other half issues its tokens", id)
+		return "", fmt.Errorf("key %s is public: the holder of the private key issues its tokens", id)
 	case !named(who.Client):
-		return "", fmt.Errorf("the client %q is no name: write %s", who.Client, nameRule)
+		return "", fmt.Errorf("the client %q is not a valid name: write %s", who.Client, nameRule)
 	case who.Tenant == "" && by.tenant == "":
 		return "", fmt.Errorf("the tenant is missing: name one, or write `tenant` at key %s", id)
 	case who.Tenant != "" && !named(who.Tenant):
-		return "", fmt.Errorf("the tenant %q is no name: write %s", who.Tenant, nameRule)
+		return "", fmt.Errorf("the tenant %q is not a valid name: write %s", who.Tenant, nameRule)
 	case by.tenant != "" && who.Tenant != "" && by.tenant != who.Tenant:
 		return "", fmt.Errorf("key %s is for the tenant %q alone: name another key", id, by.tenant)
 	case who.Scope != "" && !scoped(who.Scope):
-		return "", fmt.Errorf("the scope is no words with spaces between them: write at most %d bytes of printable ASCII", scopeBytes)
+		return "", fmt.Errorf("the scope is not a list of words separated by spaces: write at most %d bytes of printable ASCII", scopeBytes)
 	case lasts < time.Second || lasts > k.lifetime:
 		return "", fmt.Errorf("a token cannot last %v: 1s to %v, the `lifetime` of the file of keys", lasts, k.lifetime)
 	}

@@ -61,13 +61,13 @@ func newKeySet(from JWKS, now func() time.Time, transport http.RoundTripper, fou
 		found.add("jwks.url", "is not a valid URL", "write it as in https://idp.example/.well-known/jwks.json")
 	case at.Scheme == "http" && httpclient.Loopback(at.Hostname()):
 	case at.Scheme != "https":
-		found.add("jwks.url", "whoever is on the way can change keys", "write https://")
+		found.add("jwks.url", "without encryption, an attacker on the network can change keys", "write https://")
 	}
 	if !named(from.Audience) {
-		found.add("jwks.audience", "is no name", "write whom its tokens are for: "+nameRule)
+		found.add("jwks.audience", "is not a name", "write the audience of its tokens: "+nameRule)
 	}
 	if from.Tenant != "" && !named(from.Tenant) {
-		found.add("jwks.tenant", "is no name", "write "+nameRule)
+		found.add("jwks.tenant", "is not a name", "write "+nameRule)
 	}
 	return &keySet{from: from, now: now, client: httpclient.NoRedirects(transport), reading: make(chan struct{}, 1)}
 }

@@ -40,13 +40,13 @@ const nameRule = "1 to 255 bytes without control characters"
 func readKey(from *Key, path string, found *KeysErrors) *key {
 	k := &key{id: from.ID, algorithm: cmp.Or(from.Algorithm, V2), audience: from.Audience, tenant: from.Tenant}
 	if !keyID.MatchString(from.ID) {
-		found.add(path+".id", "is no id of a key", "write "+keyIDRule)
+		found.add(path+".id", "is not an id of a key", "write "+keyIDRule)
 	}
 	if !named(from.Audience) {
-		found.add(path+".audience", "is no name", "write whom its tokens are for: "+nameRule)
+		found.add(path+".audience", "is not a name", "write the audience of its tokens: "+nameRule)
 	}
 	if from.Tenant != "" && !named(from.Tenant) {
-		found.add(path+".tenant", "is no name", "write "+nameRule)
+		found.add(path+".tenant", "is not a name", "write "+nameRule)
 	}
 	secret, public := from.Secret != "" || from.SecretFile != "", from.PublicFile != ""
 	switch k.algorithm {
@@ -57,7 +57,7 @@ func readKey(from *Key, path string, found *KeysErrors) *key {
 		k.material = readSecret(from.Secret, from.SecretFile, path, found)
 	case RS256, EdDSA:
 		if secret {
-			found.add(path+".secret", k.algorithm+" has no secret here", "remove it: who issues tokens has the private key")
+			found.add(path+".secret", k.algorithm+" has no secret here", "remove it: the issuer of tokens has the private key")
 		}
 		if k.material = readPublic(from.PublicFile, path, found); k.material != nil && algorithmOf(k.material) != k.algorithm {
 			found.add(path+".public_file", "the file holds a key of another algorithm", "correct `alg`")

@@ -86,7 +86,7 @@ func (k *Keyring) read(keys Keys) (found KeysErrors) {
 	if l := keys.Legacy; l != nil {
 		k.legacy = &key{id: "legacy", tenant: l.Tenant, material: readSecret(l.Secret, l.SecretFile, "legacy", &found)}
 		if !named(l.Tenant) {
-			found.add("legacy.tenant", "is no name", "write the tenant that these clients belong to")
+			found.add("legacy.tenant", "is not a name", "write the tenant that these clients belong to")
 		}
 	}
 	return found

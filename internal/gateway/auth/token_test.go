@@ -173,13 +173,13 @@ func TestIssuedTokenSaysWhoTheClientIs(t *testing.T) {
 		}
 	}
 	for want, issue := range map[string]func() (string, error){
-		`there is no key "k9"`:     func() (string, error) { return k.Issue("k9", Identity{Tenant: "t", Client: "c"}, time.Minute) },
-		"key ed is public":         func() (string, error) { return k.Issue("ed", Identity{Tenant: "t", Client: "c"}, time.Minute) },
-		`the client "" is no name`: func() (string, error) { return k.Issue("k1", Identity{Tenant: "t"}, time.Minute) },
-		"the tenant is missing":    func() (string, error) { return k.Issue("k1", Identity{Client: "c"}, time.Minute) },
-		`for the tenant "acme"`:    func() (string, error) { return k.Issue("k2", Identity{Tenant: "t", Client: "c"}, time.Minute) },
-		`the tenant "a\nb" is no`:  func() (string, error) { return k.Issue("k1", Identity{Tenant: "a\nb", Client: "c"}, time.Minute) },
-		"the scope is no words": func() (string, error) {
+		`there is no key "k9"`:        func() (string, error) { return k.Issue("k9", Identity{Tenant: "t", Client: "c"}, time.Minute) },
+		"key ed is public":            func() (string, error) { return k.Issue("ed", Identity{Tenant: "t", Client: "c"}, time.Minute) },
+		`the client "" is not a name`: func() (string, error) { return k.Issue("k1", Identity{Tenant: "t"}, time.Minute) },
+		"the tenant is missing":       func() (string, error) { return k.Issue("k1", Identity{Client: "c"}, time.Minute) },
+		`for the tenant "acme"`:       func() (string, error) { return k.Issue("k2", Identity{Tenant: "t", Client: "c"}, time.Minute) },
+		`the tenant "a\nb" is no`:     func() (string, error) { return k.Issue("k1", Identity{Tenant: "a\nb", Client: "c"}, time.Minute) },
+		"the scope is not a list of words": func() (string, error) {
 			return k.Issue("k1", Identity{Tenant: "t", Client: "c", Scope: "\u00e9"}, time.Minute)
 		},
 		"a token cannot last 2h0m":  func() (string, error) { return k.Issue("k1", Identity{Tenant: "t", Client: "c"}, 2*time.Hour) },
@@ -254,10 +254,10 @@ func TestKeysThatAreNotRightAreAllSaid(t *testing.T) {
 	for want, keys := range map[string]Keys{
 		"keys: there is no key":                                  {},
 		"keys: 17 keys, at most 16":                              {Keys: make([]Key, 17)},
-		"keys[0].id: is no id of a key":                          {Keys: []Key{{ID: "../k", Secret: secret, Audience: "a"}}},
+		"keys[0].id: is not an id of a key":                      {Keys: []Key{{ID: "../k", Secret: secret, Audience: "a"}}},
 		"keys[1].id: two keys have":                              {Keys: []Key{{ID: "k", Secret: secret, Audience: "a"}, {ID: "k", Secret: other, Audience: "a"}}},
-		"keys[0].audience: is no name":                           {Keys: []Key{{ID: "k", Secret: secret}}},
-		"keys[0].tenant: is no name":                             {Keys: []Key{{ID: "k", Secret: secret, Audience: "a", Tenant: "a\x00b"}}},
+		"keys[0].audience: is not a name":                        {Keys: []Key{{ID: "k", Secret: secret}}},
+		"keys[0].tenant: is not a name":                          {Keys: []Key{{ID: "k", Secret: secret, Audience: "a", Tenant: "a\x00b"}}},
 		"keys[0].alg: is no algorithm":                           {Keys: []Key{{ID: "k", Algorithm: "none", Secret: secret, Audience: "a"}}},
 		"keys[0].secret: the secret has 31 bytes":                {Keys: []Key{{ID: "k", Secret: secret[1:], Audience: "a"}}},
 		"keys[0].secret_file: the secret has 31 bytes":           {Keys: []Key{{ID: "k", SecretFile: write("short", secret[1:]+"\n"), Audience: "a"}}},
@@ -270,14 +270,14 @@ func TestKeysThatAreNotRightAreAllSaid(t *testing.T) {
 		"keys[0].public_file: the file holds no public key":      {Keys: []Key{{ID: "k", Algorithm: RS256, PublicFile: "testdata/rsa.pem", Audience: "a"}}},
 		"keys[0].public_file: the file holds no Ed25519 key and": {Keys: []Key{{ID: "k", Algorithm: RS256, PublicFile: even, Audience: "a"}}},
 		"legacy.secret: the secret has 0 bytes":                  {Legacy: &Legacy{Tenant: "t"}},
-		"legacy.tenant: is no name":                              {Legacy: &Legacy{Secret: secret}},
+		"legacy.tenant: is not a name":                           {Legacy: &Legacy{Secret: secret}},
 		"lifetime: 25h0m0s is out of range":                      {Lifetime: 25 * time.Hour},
 		"skew: 6m0s is out of range":                             {Skew: 6 * time.Minute},
 		"jwks: `url` or `file`":                                  {JWKS: &JWKS{Audience: "a"}},
 		"jwks.url: whoever is on the way":                        {JWKS: &JWKS{Audience: "a", URL: "http://idp.example/keys"}},
 		"jwks.url: is not a valid URL":                           {JWKS: &JWKS{Audience: "a", URL: "https://u:p@idp.example/keys"}},
-		"jwks.audience: is no name":                              {JWKS: &JWKS{URL: "https://idp.example/keys"}},
-		"jwks.tenant: is no name":                                {JWKS: &JWKS{URL: "https://idp.example/keys", Audience: "a", Tenant: "\n"}},
+		"jwks.audience: is not a name":                           {JWKS: &JWKS{URL: "https://idp.example/keys"}},
+		"jwks.tenant: is not a name":                             {JWKS: &JWKS{URL: "https://idp.example/keys", Audience: "a", Tenant: "\n"}},
 	} {
 		_, err := New(keys, Options{})
 		var found KeysErrors

@@ -164,7 +164,7 @@ func (k *Keyring) verifyLegacy(token string) (Identity, error) {
 		return Identity{}, &Error{Reason: BadSignature, Key: k.legacy.id}
 	}
 	if !named(client) {
-		return Identity{}, &Error{Reason: Incomplete, Key: k.legacy.id, Signed: true, Detail: "the client is no name"}
+		return Identity{}, &Error{Reason: Incomplete, Key: k.legacy.id, Signed: true, Detail: "the client is not a valid name"}
 	}
 	return Identity{Tenant: k.legacy.tenant, Client: client, Key: k.legacy.id}, nil
 }
@@ -208,7 +208,7 @@ func (k *Keyring) identity(by *key, claims jwt.MapClaims, expires time.Time, ref
 		tenant, _ := said.(string)
 		switch {
 		case !named(tenant):
-			return refuse(Incomplete, "tid is no name")
+			return refuse(Incomplete, "tid is not a valid name")
 		case by.tenant != "" && by.tenant != tenant:
 			return refuse(WrongTenant, "")
 		}
@@ -218,11 +218,11 @@ func (k *Keyring) identity(by *key, claims jwt.MapClaims, expires time.Time, ref
 		return refuse(Incomplete, "tid is missing")
 	}
 	if who.Client, _ = claims["sub"].(string); !named(who.Client) {
-		return refuse(Incomplete, "sub is no name")
+		return refuse(Incomplete, "sub is not a valid name")
 	}
 	if said, ok := claims["scope"]; ok {
 		if who.Scope, ok = said.(string); !ok || !scoped(who.Scope) {
-			return refuse(Incomplete, "scope is no words with spaces between them")
+			return refuse(Incomplete, "scope is not a list of words separated by spaces")
 		}
 	}
 	return who, nil

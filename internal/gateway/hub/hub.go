@@ -52,7 +52,7 @@ func (o Options) Validate() error {
 		errs = append(errs, fmt.Errorf("IndexRecords is %d: it has to be at least 1", o.IndexRecords))
 	}
 	if o.Replays < 0 {
-		errs = append(errs, fmt.Errorf("option Replays is %d: nobody could read the log", o.Replays))
+		errs = append(errs, fmt.Errorf("option Replays is %d: no subscriber could read the log", o.Replays))
 	}
 	return errors.Join(errs...)
 }
@@ -227,7 +227,7 @@ type Gap struct {
 
 // Error says which records are missing.
 func (g *Gap) Error() string {
-	return fmt.Sprintf("%v has nothing at offset %d any more, its first record is at %d: go on there", g.Partition, g.Requested, g.Earliest)
+	return fmt.Sprintf("%v no longer has offset %d: its first record is at %d, continue there", g.Partition, g.Requested, g.Earliest)
 }
 
 // Is makes a Gap a stream.ErrTrimmed.

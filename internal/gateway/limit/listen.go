@@ -36,7 +36,7 @@ func (r *Refused) Refused() (status int, message, hint string, after time.Durati
 	if r.refusal.Reason == Full {
 		status = http.StatusServiceUnavailable
 	}
-	return status, said[r.refusal.Reason], "come again after Retry-After", r.refusal.Wait
+	return status, said[r.refusal.Reason], "try again after Retry-After", r.refusal.Wait
 }
 
 // NetConn returns the underlying connection.
@@ -78,9 +78,9 @@ func keyOf(addr net.Addr) netip.Prefix {
 
 // said is the message for each Reason.
 var said = map[Reason]string{
-	Connections: "this address has as many connections as it may",
-	Rate:        "this address makes connections too fast",
-	Full:        "too many other addresses make connections",
+	Connections: "this address has the maximum number of connections",
+	Rate:        "this address opens connections too fast",
+	Full:        "too many other addresses open connections",
 }
 
 // close sends the refusal and closes the connection. The write cannot block for long: the answer
@@ -91,7 +91,7 @@ func (r Refusal) close(conn net.Conn) {
 		status = "503 Service Unavailable"
 	}
 	_ = conn.SetWriteDeadline(time.Now().Add(time.Second))
-	body := fmt.Sprintf(`{"error":%q,"hint":"come again after Retry-After"}`+"\n", said[r.Reason])
+	body := fmt.Sprintf(`{"error":%q,"hint":"try again after Retry-After"}`+"\n", said[r.Reason])
 	_, _ = fmt.Fprintf(conn, "HTTP/1.1 %s\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: %d\r\nRetry-After: %d\r\nX-Correlation-Id: %s\r\n\r\n%s",
 		status, len(body), (r.Wait+time.Second-1)/time.Second, rand.Text(), body)
 	_ = conn.Close()

@@ -51,7 +51,7 @@ func TestListenerRefusesConnectionsOverTheBoundAndCountsClosedOnes(t *testing.T)
 		t.Fatalf("%+v, %v", refused, err)
 	}
 	body, err := io.ReadAll(refused.Body)
-	if want := `{"error":"this address has as many connections as it may","hint":"come again after Retry-After"}` + "\n"; err != nil || string(body) != want {
+	if want := `{"error":"this address has the maximum number of connections","hint":"try again after Retry-After"}` + "\n"; err != nil || string(body) != want {
 		t.Errorf("%q, %v", body, err)
 	}
 	if s := addresses.Stats(); s.Open != 2 || s.Connections != 1 {

@@ -18,7 +18,7 @@ func (p *partition) cancel(tenant, client, event string, r *stream.Record, t *tu
 	if !s.known {
 		p.write(&s, &wire.Result{
 			Tenant: tenant, Client: client, Event: event, Correlation: wire.Correlation(r), Status: wire.StatusError, Time: r.Time,
-			Error: &wire.Error{Code: wire.CodeUnknownEvent, Message: "no event with this id is known: it never came, or was long ago"},
+			Error: &wire.Error{Code: wire.CodeUnknownEvent, Message: "no event with this id is known: it never arrived, or is too old"},
 		})
 		p.cells.put(key(kindClient, s.clientKey), s.client.append(nil))
 		return nil

@@ -73,16 +73,16 @@ func letter(result *wire.Result, r *stream.Record) {
 		result.Error.Message = fmt.Sprintf("the event waited too long at %q: send it again with another id", stage)
 	case deadletter.TenantQuota:
 		result.Status, result.Error.Code, result.Error.Retryable = wire.StatusRejected, wire.CodeTenantQuota, true
-		result.Error.Message = "as many events of the tenant wait as may: send it again with another id"
+		result.Error.Message = "the tenant has the maximum number of waiting events: send it again with another id"
 	default:
 		result.Status, result.Error.Code = wire.StatusDeadLettered, wire.CodeDeadLettered
-		result.Error.Message = fmt.Sprintf("the event failed at %q, and is kept", stage)
+		result.Error.Message = fmt.Sprintf("the event failed at %q, and is stored as a dead letter", stage)
 	}
 }
 
 func late(result *wire.Result) {
 	result.Status = wire.StatusRejected
-	result.Error = &wire.Error{Code: wire.CodeLate, Message: "the event came later than the pipeline waits for"}
+	result.Error = &wire.Error{Code: wire.CodeLate, Message: "the event arrived later than the lateness of the pipeline"}
 }
 
 func number(r *stream.Record, key string) int {

@@ -125,7 +125,7 @@ func (o *Options) validate() error {
 	wrong(l.Held > l.IDs, "Limits.Held is %d: more than the %d ids that are remembered", l.Held, l.IDs)
 	seen := map[string]bool{o.Input: true, Inbox(o.Name): true, Results(o.Name): true}
 	for _, s := range o.Sources {
-		wrong(seen[s.Topic], "Sources has topic %q: it is there before, or is the input or a topic of the gateway", s.Topic)
+		wrong(seen[s.Topic], "Sources has topic %q: it occurs twice, or is the input or a topic of the gateway", s.Topic)
 		wrong(s.Kind < Outputs || s.Kind > Late, "Sources has topic %q of kind %d: use Outputs, Partials, Letters or Late", s.Topic, s.Kind)
 		seen[s.Topic] = true
 	}

@@ -195,7 +195,7 @@ func (p *partition) again(s *subject, e *wire.Event, r *stream.Record, hash [has
 	switch {
 	case hash != s.entry.hash:
 		p.options.Metrics.Conflicts.Add(1)
-		result.Error = &wire.Error{Code: wire.CodeEventIDConflict, Message: "another event has this id: give each event one of its own"}
+		result.Error = &wire.Error{Code: wire.CodeEventIDConflict, Message: "another event has this id: give each event a unique id"}
 	case s.entry.state == forwarded || s.entry.state == held:
 		p.options.Metrics.Duplicates.Add(1) // the result will follow
 		return nil

@@ -40,7 +40,7 @@ func (s *Sequencer) MakeTopics(ctx context.Context) error {
 	}
 	for _, name := range []string{Inbox(s.options.Name), Results(s.options.Name), DeadTopic(s.options.Name)} {
 		if err := s.log.CreateTopic(ctx, stream.Topic{Name: name, Partitions: s.options.Partitions}); err != nil {
-			return fmt.Errorf("topic %s of gateway %q, with %d partitions for ever: %w", name, s.options.Name, s.options.Partitions, err)
+			return fmt.Errorf("topic %s of gateway %q, with %d partitions, which cannot change: %w", name, s.options.Name, s.options.Partitions, err)
 		}
 	}
 	return nil

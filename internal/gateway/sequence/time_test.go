@@ -180,12 +180,12 @@ func TestWhatThePipelineWritesIsAResult(t *testing.T) {
 			{Seq: 3, Event: "e0", Status: wire.StatusPartial, Payload: []byte(`{"once":true}`)},
 			{Seq: 4, Event: "e0", Status: wire.StatusOK, Payload: []byte(`{"a":1}`), Model: "toxic@3, spam@1"},
 			{Seq: 5, Event: "e1", Status: wire.StatusOK, Payload: []byte(`{"base64":"/zxyYXc+"}`)},
-			{Seq: 6, Event: "e2", Status: wire.StatusRejected, Error: &wire.Error{Code: wire.CodeLate, Message: "the event came later than the pipeline waits for"}},
-			{Seq: 7, Event: "e3", Status: wire.StatusDeadLettered, Error: &wire.Error{Code: wire.CodeDeadLettered, Message: `the event failed at "score", and is kept`, Attempts: 4}},
+			{Seq: 6, Event: "e2", Status: wire.StatusRejected, Error: &wire.Error{Code: wire.CodeLate, Message: "the event arrived later than the lateness of the pipeline"}},
+			{Seq: 7, Event: "e3", Status: wire.StatusDeadLettered, Error: &wire.Error{Code: wire.CodeDeadLettered, Message: `the event failed at "score", and is stored as a dead letter`, Attempts: 4}},
 			{Seq: 8, Event: redriven("e3"), Causal: "e3", Status: wire.StatusOK, Payload: []byte(`{"again":true}`)},
 			{Seq: 9, Event: "e6", Status: wire.StatusExpired, Error: &wire.Error{Code: wire.CodeExpired, Message: `the event waited too long at "score": send it again with another id`, Retryable: true, RetryAfterMs: 30_000, Attempts: 1}},
 			{Seq: 10, Event: redriven("e6"), Causal: "e6", Status: wire.StatusOK, Payload: []byte(`{"later":true}`)},
-			{Seq: 11, Event: "e7", Status: wire.StatusRejected, Error: &wire.Error{Code: wire.CodeTenantQuota, Message: "as many events of the tenant wait as may: send it again with another id", Retryable: true, RetryAfterMs: 1000, Attempts: 1}},
+			{Seq: 11, Event: "e7", Status: wire.StatusRejected, Error: &wire.Error{Code: wire.CodeTenantQuota, Message: "the tenant has the maximum number of waiting events: send it again with another id", Retryable: true, RetryAfterMs: 1000, Attempts: 1}},
 			{Seq: 12, Event: redriven("e7"), Causal: "e7", Status: wire.StatusOK, Payload: []byte(`{"later":true}`)},
 			{Seq: 13, Event: "e4", Status: wire.StatusOK},
 			{Seq: 14, Event: "e5", Status: wire.StatusOK, Payload: []byte(`{"base64":"ImNhZuki"}`)},
@@ -344,7 +344,7 @@ func TestOptionsSayWhatIsWrong(t *testing.T) {
 		"Input is empty":   {Name: name, Sources: sources},
 		"Sources are":      {Name: name, Input: "events"},
 		"Partitions is -1": {Name: name, Input: "events", Sources: sources, Partitions: -1},
-		"there before":     {Name: name, Input: "decisions", Sources: sources},
+		"occurs twice":     {Name: name, Input: "decisions", Sources: sources},
 		"of kind 9":        {Name: name, Input: "events", Sources: []sequence.Source{{Topic: "a", Kind: 9}}},
 		"Window is 1ns":    {Name: name, Input: "events", Sources: sources, Limits: sequence.Limits{Window: 1}},
 		"HeldFor is 25h":   {Name: name, Input: "events", Sources: sources, Limits: sequence.Limits{HeldFor: 25 * time.Hour}},
@@ -361,7 +361,7 @@ func TestOtherNumberOfPartitionsIsRefused(t *testing.T) {
 	l := memory.New(memory.Options{})
 	b := newBench(t, l, sequence.Limits{})
 	b.options.Partitions = 3
-	if err := b.sequencer(l).Run(t.Context()); err == nil || !strings.Contains(err.Error(), "with 3 partitions for ever") {
+	if err := b.sequencer(l).Run(t.Context()); err == nil || !strings.Contains(err.Error(), "with 3 partitions, which cannot change") {
 		t.Errorf("%v", err)
 	}
 	b.options.Partitions, b.options.Sources = 2, []sequence.Source{{Topic: "nowhere"}}

@@ -18,10 +18,10 @@ func (p *partition) hold(s *subject, e *wire.Event, r *stream.Record) error {
 	case err != nil:
 		return err
 	case other != nil:
-		p.reject(s, e, r.Time, wire.CodeSequence, false, fmt.Sprintf("sequence %d is that of another event, which waits for %d", e.Sequence, next))
+		p.reject(s, e, r.Time, wire.CodeSequence, false, fmt.Sprintf("another event with sequence %d waits for %d", e.Sequence, next))
 		return nil
 	case s.client.held >= limits.Held || s.client.heldBytes+len(r.Value) > limits.HeldBytes:
-		p.reject(s, e, r.Time, wire.CodeSequence, true, fmt.Sprintf("sequence %d: %d is the next one, and %d events wait for it: send that, then this one with another id", e.Sequence, next, s.client.held))
+		p.reject(s, e, r.Time, wire.CodeSequence, true, fmt.Sprintf("sequence %d: %d is the next one, and %d events wait for it: send that event, then this one with another id", e.Sequence, next, s.client.held))
 		return nil
 	}
 	p.options.Metrics.Held.Add(1)
@@ -103,7 +103,7 @@ func (p *partition) advance(to time.Time, t *turn) error {
 				return err
 			}
 			p.unhold(&s)
-			p.reject(&s, &e, p.time(), wire.CodeSequence, true, fmt.Sprintf("sequence %d: %d did not come within %v: send that, then this one with another id",
+			p.reject(&s, &e, p.time(), wire.CodeSequence, true, fmt.Sprintf("sequence %d: %d did not arrive within %v: send that event, then this one with another id",
 				e.Sequence, s.client.sequence+1, p.options.Limits.HeldFor))
 			p.keep(&s)
 		}

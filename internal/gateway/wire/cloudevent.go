@@ -95,7 +95,7 @@ func (e *CloudEvent) Data(content []byte) error {
 		e.Payload = json.RawMessage("null")
 	case media == "application/json" || media == "text/json" || strings.HasSuffix(media, "+json"):
 		if e.Payload = content; !json.Valid(content) {
-			return errors.New("the data is no JSON, which its content type says it is")
+			return errors.New("the data is not JSON, but its content type is JSON")
 		}
 	case strings.HasPrefix(media, "text/") && utf8.Valid(content) && (charset == "" || charset == "utf-8" || charset == "us-ascii"):
 		e.Payload, err = json.Marshal(string(content))

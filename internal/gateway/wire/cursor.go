@@ -39,7 +39,7 @@ func DigestOf(r *stream.Record) uint32 {
 }
 
 // ErrBadCursor means that a cursor belongs to another client or is damaged.
-var ErrBadCursor = errors.New("the cursor is not one that this client was given")
+var ErrBadCursor = errors.New("the cursor does not belong to this client")
 
 const (
 	cursorVersion       = 1

@@ -51,9 +51,9 @@ func (e *Event) Validate() error {
 	case len(e.Payload) == 0:
 		return fmt.Errorf("payload is missing: give any JSON value")
 	case !validJSON(e.Payload):
-		return fmt.Errorf("payload is no JSON")
+		return fmt.Errorf("payload is not JSON")
 	case !utf8.Valid(e.Payload): // json.Valid accepts invalid UTF-8 in strings
-		return fmt.Errorf("payload is no UTF-8: encode its texts, or write \\u escapes")
+		return fmt.Errorf("payload is not UTF-8: encode its texts, or write \\u escapes")
 	case !printable(e.Correlation) || len(e.Correlation) > correlationBytesMax:
 		return fmt.Errorf("correlationId: use at most %d printable ASCII characters", correlationBytesMax)
 	case e.TraceParent != "" && (len(e.TraceParent) != TraceParentBytes || !printable(e.TraceParent)):

@@ -397,7 +397,7 @@ func parse(data []byte, newFrame func(name string) Frame, strict bool) (Frame, *
 		return nil, badFrame("no JSON object with a type: %s", explain(err))
 	}
 	if name == "" {
-		return nil, badFrame("its type is missing: say which frame of %s it is, as in {\"type\":\"event\",...}", Protocol)
+		return nil, badFrame("its type is missing: write a frame type of %s, as in {\"type\":\"event\",...}", Protocol)
 	}
 	frame := newFrame(name)
 	if frame == nil {

@@ -50,7 +50,7 @@ func explain(err error) string {
 	case errors.As(err, &mismatch):
 		return fmt.Sprintf("%s: found %s, use %s", mismatch.Field, mismatch.Value, inFrames[mismatch.Type.Kind()])
 	case errors.As(err, &clock), strings.HasPrefix(text, "Time.UnmarshalJSON"):
-		return "a time is none of RFC 3339: write it as 2006-01-02T15:04:05Z"
+		return "a time is not RFC 3339: write it as 2006-01-02T15:04:05Z"
 	}
 	return strings.TrimPrefix(text, "json: ")
 }

@@ -17,7 +17,7 @@ type Tokens interface {
 }
 
 var tokensTable = metric.NewTable("token_file_", nil,
-	metric.Flag("last_reload_successful", "1 if the newest token file was read, else 0: the previous tokens stay valid, also those that the newest file lacks.", func(t Tokens) bool { return !t.Stale() }),
+	metric.Flag("last_reload_successful", "1 if the newest token file was read, else 0: the previous tokens then stay valid, even if the newest file does not have them.", func(t Tokens) bool { return !t.Stale() }),
 )
 
 // TokensMetrics describes the metrics of token files.

@@ -78,7 +78,7 @@ func parseFilter(values url.Values) (f deadletter.Filter, err error) {
 	return f, nil
 }
 
-const filterHint = "stage, reason, key and id are texts, partition is a number and may come again, since and until are times of RFC 3339"
+const filterHint = "stage, reason, key and id are texts, partition is a number and may be repeated, since and until are times of RFC 3339"
 
 func (s *Server) letters(w http.ResponseWriter, r *http.Request) {
 	values := r.URL.Query()

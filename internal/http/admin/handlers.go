@@ -44,7 +44,7 @@ func (s *Server) createTopic(w http.ResponseWriter, r *http.Request) {
 	case errors.Is(err, stream.ErrTopicInvalid):
 		problem(w, http.StatusBadRequest, "", "%v", err)
 	case err != nil:
-		problem(w, http.StatusConflict, "the topics are shown by afterbay topics", "%v", err)
+		problem(w, http.StatusConflict, "run afterbay topics to list the topics", "%v", err)
 	default:
 		w.WriteHeader(http.StatusNoContent)
 	}
@@ -81,7 +81,7 @@ func refuse(w http.ResponseWriter, err error) {
 	case errors.Is(err, deadletter.ErrBusy):
 		problem(w, http.StatusConflict, "try again when it is done", "%v", err)
 	case errors.Is(err, stream.ErrClosed):
-		problem(w, http.StatusServiceUnavailable, "the process is ending: try again when it is back", "%v", err)
+		problem(w, http.StatusServiceUnavailable, "the process is stopping: try again after its restart", "%v", err)
 	default:
 		problem(w, http.StatusInternalServerError, "see the log of the process", "%v", err)
 	}
@@ -134,7 +134,7 @@ func (s *Server) state(w http.ResponseWriter, r *http.Request) {
 	}
 	kind := r.URL.Query().Get("kind")
 	if len(kind) > 1 || kind != "" && key != nil {
-		problem(w, http.StatusBadRequest, "kind is one letter, of entries of all keys", "read the query: kind %q", kind)
+		problem(w, http.StatusBadRequest, "kind must be one letter, for entries of all keys", "read the query: kind %q", kind)
 		return
 	}
 	streamLines(s, w, r, func(ctx context.Context) iter.Seq2[inspect.Entry, error] {

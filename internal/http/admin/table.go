@@ -76,10 +76,10 @@ func (s *Server) guarded(next http.Handler) http.HandlerFunc {
 			refuse(w, err)
 			return
 		case !takes:
-			problem(w, http.StatusForbidden, "append to the input of a pipeline", "topic %q is the engine's own: it takes no records from outside", topic)
+			problem(w, http.StatusForbidden, "append to the input of a pipeline", "topic %q belongs to the engine and accepts no other records", topic)
 			return
 		case written && !access.From(r.Context()).Names(access.Produce, topic):
-			problem(w, http.StatusForbidden, "append to the input of the pipeline, or use a token of the token file whose role produce names the topic exactly", "topic %q is written by pipeline %q: others could not tell the records apart", topic, pipeline)
+			problem(w, http.StatusForbidden, "append to the input of the pipeline, or use a token of the token file with this exact topic in its role produce", "topic %q is written by pipeline %q: consumers could not tell the records apart", topic, pipeline)
 			return
 		}
 		next.ServeHTTP(w, r)

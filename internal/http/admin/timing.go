@@ -19,7 +19,7 @@ func (s *Server) timing(w http.ResponseWriter, r *http.Request) {
 	partition, err := strconv.ParseInt(values.Get("partition"), 10, 32)
 	offset, err1 := strconv.ParseInt(values.Get("offset"), 10, 64)
 	if err = errors.Join(err, err1); err != nil || values.Get("topic") == "" {
-		problem(w, http.StatusBadRequest, "send topic, partition and offset, and pipeline where several read the topic", "query %q: partition or offset is no whole number, or topic is missing", r.URL.RawQuery)
+		problem(w, http.StatusBadRequest, "send topic, partition and offset, and pipeline where several read the topic", "query %q: partition or offset is not a whole number, or topic is missing", r.URL.RawQuery)
 		return
 	}
 	for _, runner := range s.options.Runners {

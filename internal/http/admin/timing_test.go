@@ -70,7 +70,7 @@ func TestTimingsOfTheNewestEventsAreServed(t *testing.T) {
 	} {
 		if code, text := get(t, url+"/v1/timing?"+query, "Authorization", "Bearer secret"); code != status {
 			t.Errorf("%s: %d %s, want %d", query, code, text, status)
-		} else if code == 400 && (strings.Contains(text, "strconv") || !strings.Contains(text, "is no whole number")) {
+		} else if code == 400 && (strings.Contains(text, "strconv") || !strings.Contains(text, "is not a whole number")) {
 			t.Errorf("%s: %s", query, text)
 		}
 	}

@@ -239,7 +239,7 @@ func note(p *pipeline.Snapshot) string {
 	case p.Stopped != nil:
 		return "stopped: afterbay dlq stats " + p.Name
 	case p.Schemas != nil && p.Schemas.Away != "":
-		return "the schema registry is away: " + p.Schemas.Away
+		return "the schema registry does not respond: " + p.Schemas.Away
 	}
 	return ""
 }
@@ -259,7 +259,7 @@ func waitsSince(o *pipeline.Order) string {
 
 func resting(s *pipeline.Sink) string {
 	if s.Resting {
-		return "fails: it is only probed"
+		return "failing: the sink only probes it"
 	}
 	return ""
 }

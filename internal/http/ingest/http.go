@@ -223,7 +223,7 @@ func numbering(r *http.Request, topic string) (producer string, first int64, err
 	case key != "" && (producer != "" || sequence != ""):
 		return "", 0, refuse(http.StatusBadRequest, "send one of the two", "both %s and %s", HeaderIdempotencyKey, HeaderProducer)
 	case (producer == "") != (sequence == ""):
-		return "", 0, refuse(http.StatusBadRequest, "send both: who numbers the records, and the number of the first",
+		return "", 0, refuse(http.StatusBadRequest, "send both: the producer's name, and the number of the first record",
 			"one of %s and %s is missing", HeaderProducer, HeaderSequence)
 	case max(len(key), len(producer)) > producerBytesMax:
 		return "", 0, refuse(http.StatusBadRequest, "send a shorter one, such as its hash", "a name of more than %d bytes", producerBytesMax)

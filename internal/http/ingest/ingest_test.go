@@ -93,7 +93,7 @@ func TestLinesBecomeRecordsAndNothingIsLost(t *testing.T) {
 func TestCSVConversion(t *testing.T) {
 	tests := []struct{ name, input, want string }{
 		{"numbers keep their digits", "a,b,c\n1.50,-0,1e-7\n", `{"a":1.50,"b":-0,"c":1e-7}`},
-		{"what is no JSON number is a string", "a,b,c,d,e\n007,+1,NaN,.5,1.\n", `{"a":"007","b":"+1","c":"NaN","d":".5","e":"1."}`},
+		{"what is not JSON number is a string", "a,b,c,d,e\n007,+1,NaN,.5,1.\n", `{"a":"007","b":"+1","c":"NaN","d":".5","e":"1."}`},
 		{"words are strings", "a,b,c\ntrue,null,x y\n", `{"a":"true","b":"null","c":"x y"}`},
 		{"an empty cell is absent", "a,b,c\n,2,\n", `{"b":2}`},
 		{"all cells empty", "a,b\n,\n", `{}`},

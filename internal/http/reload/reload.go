@@ -78,7 +78,7 @@ func (v *Value[T]) look() {
 	}
 	v.stale.Store(err != nil)
 	if err != nil {
-		v.logger.Error("a file changed and is wrong; what was read before stays in use", "of", v.what, "error", err)
+		v.logger.Error("a changed file is not valid; the earlier content stays in use", "of", v.what, "error", err)
 		return
 	}
 	v.now.Store(&value)

@@ -111,7 +111,7 @@ func whyNot(c net.Conn) *Refusal {
 		status, message, hint, after := r.Refused()
 		return &Refusal{Status: status, Code: "too_many", Message: message, Hint: hint, After: after}
 	}
-	return &Refusal{Status: http.StatusServiceUnavailable, Code: "too_many", Message: "the server, or this address, has as many connections as it may", Hint: "close some, or send the request again later", After: time.Second}
+	return &Refusal{Status: http.StatusServiceUnavailable, Code: "too_many", Message: "the server, or this address, has the maximum number of connections", Hint: "close some, or send the request again later", After: time.Second}
 }
 
 // turnAway replies to a connection without reading it.

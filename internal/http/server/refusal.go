@@ -59,7 +59,7 @@ func AsRefusal(err error) (why *Refusal, ok bool) {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return &Refusal{
 			Status: http.StatusRequestTimeout, Code: "too_slow", After: time.Second,
-			Message: fmt.Sprintf("the body came too slowly: after %v each second has to bring %s, or a %dth of the memory that the request holds if that is more", readGrace, Size(PaceBytes), heldFor/time.Second),
+			Message: fmt.Sprintf("the body arrived too slowly: after %v each second must bring %s, or a %dth of the memory of the request if that is more", readGrace, Size(PaceBytes), heldFor/time.Second),
 			Hint:    "send it again, all at once, or send several smaller requests",
 		}, true
 	}

@@ -95,7 +95,7 @@ func (s *Server) enter(class Class, r *http.Request) *Refusal {
 	}
 	return &Refusal{
 		Status: http.StatusTooManyRequests, Code: "too_many", After: time.Second,
-		Message: itoa(cap(places)) + " requests of class " + class.String() + " are under way, which is the most", Hint: "send it again later",
+		Message: itoa(cap(places)) + " requests of class " + class.String() + " are in flight, which is the limit", Hint: "send it again later",
 	}
 }
 

@@ -109,7 +109,7 @@ func (e *elements) between(w *window) (r record, ok, more bool) {
 		e.space(w)
 		return e.between(w)
 	case e.array && data[0] == '}':
-		r.fault = "a bracket closes what is not open"
+		r.fault = "a closing bracket has no opening bracket"
 	case !e.array && data[0] != '{':
 		r.fault = "want JSON objects, or one array of records"
 	default:

@@ -157,7 +157,7 @@ func (h *Handler) showDocument(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *Handler) unknown(w http.ResponseWriter, r *http.Request) {
-	h.refusal(r, http.StatusNotFound, "not_found", "no such thing as %s %s: GET /openapi.json has what there is", r.Method, r.URL.Path).write(w)
+	h.refusal(r, http.StatusNotFound, "not_found", "404: %s %s is not an endpoint: see GET /openapi.json", r.Method, r.URL.Path).write(w)
 }
 
 // refusal is an error reply.

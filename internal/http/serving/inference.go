@@ -191,7 +191,7 @@ func (t *tensor) collect(data []byte, most, depth int, room *server.Room) error 
 		case (c == 't' || c == 'f') && t.datatype == "BOOL":
 			t.numbers = append(t.numbers, map[byte]float64{'t': 1}[c])
 		default:
-			return fmt.Errorf("%s is no element of %s", clip(w.Value), t.datatype)
+			return fmt.Errorf("%s is not an element of %s", clip(w.Value), t.datatype)
 		}
 	}
 	return w.Err()
@@ -215,9 +215,9 @@ func (m *served) rows(inputs []tensor, room *server.Room) (model.Rows, error) {
 		at, ok := m.byName[t.name]
 		switch {
 		case !ok:
-			return model.Rows{}, fmt.Errorf("input %q is none of the model's: it has %s", t.name, m.inputNames())
+			return model.Rows{}, fmt.Errorf("the model has no input %q: it has %s", t.name, m.inputNames())
 		case seen[at]:
-			return model.Rows{}, fmt.Errorf("input %q is there twice", t.name)
+			return model.Rows{}, fmt.Errorf("input %q occurs twice", t.name)
 		case t.shape[0] != n || len(t.shape) > 2 || len(t.shape) == 2 && t.shape[1] != 1:
 			return model.Rows{}, fmt.Errorf("input %q: shape %v, want [%d] or [%d, 1]", t.name, t.shape, n, n)
 		case (m.inputs[at].kind == model.Number) == (t.datatype == "BYTES"):
@@ -273,7 +273,7 @@ func (m *served) matrix(t *tensor) (model.Rows, error) {
 	flat := len(t.shape) == 1 && width == 1
 	switch {
 	case m.numbers > 0 && m.texts > 0:
-		return model.Rows{}, fmt.Errorf("input %q is none of the model's: it has %s", t.name, m.inputNames())
+		return model.Rows{}, fmt.Errorf("the model has no input %q: it has %s", t.name, m.inputNames())
 	case !flat && (len(t.shape) != 2 || t.shape[1] != width):
 		return model.Rows{}, fmt.Errorf("input %q: shape %v, want [rows, %d]", t.name, t.shape, width)
 	case (m.numbers > 0) == (t.datatype == "BYTES"):

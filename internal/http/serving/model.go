@@ -80,11 +80,11 @@ func newServed(n Named) (*served, error) {
 		return nil, fmt.Errorf("model %q, version %q: use letters, digits, '.', '_' and '-'", n.Name, n.Version)
 	}
 	if n.Version == "latest" {
-		return nil, fmt.Errorf("model %s: version latest means another model tomorrow: give it a number", n.Name)
+		return nil, fmt.Errorf("model %s: version latest is not fixed: give it a number", n.Name)
 	}
 	info := n.Model.Info()
 	if info.State > 0 {
-		return nil, fmt.Errorf("model %s keeps state by key, which pipelines have and requests have not", n.Name)
+		return nil, fmt.Errorf("model %s keeps state by key, and requests have no keys: use it in a pipeline", n.Name)
 	}
 	m := &served{Named: n, kind: info.Kind, byName: map[string]int{}, width: info.Scores(), words: info.Texts(), created: time.Now()}
 	policy := info.Batch
@@ -177,7 +177,7 @@ func newRegistry(models []Named) (*registry, error) {
 			return nil, err
 		}
 		if slices.ContainsFunc(r.byName[m.Name], func(o *served) bool { return o.Version == m.Version }) {
-			return nil, fmt.Errorf("model %s is there twice: give them versions", m.pinned())
+			return nil, fmt.Errorf("model %s occurs twice: give them versions", m.pinned())
 		}
 		r.byName[m.Name] = append(r.byName[m.Name], m)
 		r.order = append(r.order, m)

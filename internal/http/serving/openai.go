@@ -101,7 +101,7 @@ func (h *Handler) readTexts(r *http.Request, room *server.Room, fits func(*serve
 	if request.Model == "" {
 		for _, one := range h.models.order {
 			if mayAsk(one) && m != nil && m.Name != one.Name {
-				return nil, nil, nil, refuse(http.StatusBadRequest, "model_missing", "there are several models that can answer: name one of %s", h.models.names(r.Context()))
+				return nil, nil, nil, refuse(http.StatusBadRequest, "model_missing", "several models can answer: name one of %s", h.models.names(r.Context()))
 			} else if mayAsk(one) {
 				m = one
 			}
@@ -134,7 +134,7 @@ func inputTexts(input []byte, room *server.Room) ([][]byte, error) {
 				Text *string `json:"text"`
 			}
 			if err := json.Unmarshal(w.Value, &part); err != nil || part.Type != "text" || part.Text == nil {
-				return nil, refuse(http.StatusBadRequest, "bad_input", "input: %s is no text: token ids and images are not taken", clip(w.Value))
+				return nil, refuse(http.StatusBadRequest, "bad_input", "input: %s is not a text: token ids and images are not supported", clip(w.Value))
 			}
 			text = []byte(*part.Text)
 		}

@@ -163,7 +163,7 @@ func (o *objects) read(text []byte, c *chunk, values []float64, texts [][]byte) 
 			n = at
 		}
 		if o.seen[n] == o.stamp {
-			return id, m.inputs[n].name + ": stands in the record twice"
+			return id, m.inputs[n].name + ": occurs in the record twice"
 		}
 		o.seen[n] = o.stamp
 		found++
@@ -185,7 +185,7 @@ func (o *objects) read(text []byte, c *chunk, values []float64, texts [][]byte) 
 
 func (o *objects) absent(m *served) string {
 	n := slices.IndexFunc(o.seen, func(stamp uint64) bool { return stamp != o.stamp })
-	return m.inputs[n].name + ": absent: send null where the value is missing"
+	return m.inputs[n].name + ": absent: send null if the value is missing"
 }
 
 // idOf returns an id in the form that the answer repeats.
@@ -243,7 +243,7 @@ func (m *served) setNumber(n int, number float64, values []float64) string {
 func (m *served) setCategory(n int, text []byte, values []float64) string {
 	code, ok := m.inputs[n].codes.Text(string(text))
 	if !ok {
-		return fmt.Sprintf("%q is none of its categories", clip(text))
+		return fmt.Sprintf("%q is not one of its categories", clip(text))
 	}
 	values[m.inputs[n].column] = code
 	return ""
@@ -289,9 +289,9 @@ func (c *cells) header(m *served, text []byte) error {
 		case !ok && m.idName(name):
 			n = idColumn
 		case !ok:
-			return fmt.Errorf("column %q is no input of the model: it has %s; say text/csv; header=absent where there is no header", clip(cell.text), m.inputNames())
+			return fmt.Errorf("the model has no input %q: it has %s; send text/csv; header=absent if there is no header", clip(cell.text), m.inputNames())
 		case seen[n]:
-			return fmt.Errorf("column %q stands in the header twice", name)
+			return fmt.Errorf("column %q occurs in the header twice", name)
 		default:
 			seen[n] = true
 		}
@@ -400,7 +400,7 @@ func (m *served) setWord(n int, text []byte, values []float64) string {
 	}
 	v, err := strconv.ParseFloat(string(text), 64)
 	if err != nil {
-		return fmt.Sprintf("%q is not a number: leave the cell empty where the value is missing", clip(text))
+		return fmt.Sprintf("%q is not a number: leave the cell empty if the value is missing", clip(text))
 	}
 	return m.setNumber(n, v, values)
 }

@@ -77,7 +77,7 @@ func TestInferenceRefusesWhatDoesNotFit(t *testing.T) {
 		`{"inputs":[{"name":"x","shape":[1,4],"datatype":"FP32","data":[1,2,3,4,5]}]}`:                        `more than 4 elements`,
 		`{"inputs":[{"name":"x","shape":[1,4],"datatype":"FP31","data":[1,2,3,4]}]}`:                          `datatype \"FP31\" is not known`,
 		`{"inputs":[{"name":"x","shape":[1,4],"datatype":"BYTES","data":["1","2","3","4"]}]}`:                 `does not take BYTES`,
-		`{"inputs":[{"name":"x","shape":[1,4],"datatype":"FP32","data":[1,2,3,"4"]}]}`:                        `is no element of FP32`,
+		`{"inputs":[{"name":"x","shape":[1,4],"datatype":"FP32","data":[1,2,3,"4"]}]}`:                        `is not an element of FP32`,
 		`{"inputs":[{"name":"x","shape":[2147483647,0],"datatype":"FP32","data":[]}]}`:                        `want [rows, 4]`,
 		`{"inputs":[{"name":"a","shape":[2147483647,0],"datatype":"FP32","data":[]}]}`:                        `want [2147483647]`,
 		`{"inputs":[{"name":"x","shape":[4294967296,4294967296],"datatype":"FP32","data":[]}]}`:               `has a length outside 0 to 2^31`,
@@ -85,7 +85,7 @@ func TestInferenceRefusesWhatDoesNotFit(t *testing.T) {
 		`{"inputs":[{"name":"x","shape":[],"datatype":"FP32","data":[1]}]}`:                                   `has no shape`,
 		`{"inputs":[{"name":"a","shape":[1],"datatype":"FP32","data":[1]}]}`:                                  `input \"b\" is missing`,
 		`{"inputs":[{"name":"x","shape":[1,4],"datatype":"FP64","data":[1,2,1e300,4]}]}`:                      `row 0: input 2 is infinite`,
-		`{"inputs":[{"name":"x","shape":[2,4],"datatype":"INT64","data":[1,2,3,4,1,2,3,9]}]}`:                 `row 1: input \"d\": 9 is no code of a category: codes are whole numbers from 0 to 8`,
+		`{"inputs":[{"name":"x","shape":[2,4],"datatype":"INT64","data":[1,2,3,4,1,2,3,9]}]}`:                 `row 1: input \"d\": 9 is not a code of a category: codes are whole numbers from 0 to 8`,
 		`{"inputs":[{"name":"x","shape":[1,4],"datatype":"FP32","data":[1,2,3,4]}],"outputs":[{"name":"y"}]}`: `no output \"y\"`,
 		`{"inputs":[{"name":"x","shape":[1,4],"datatype":"FP32","parameters":{"binary_data_size":16}}]}`:      `0 bytes are left`,
 	} {

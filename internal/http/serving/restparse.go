@@ -121,7 +121,7 @@ func members(text []byte, what string, each func(name string, value []byte) erro
 	}
 	w := decode.Walk(text)
 	if w.Err() == nil && w.Array() {
-		return fmt.Errorf("%s is no JSON object", what)
+		return fmt.Errorf("%s is not a JSON object", what)
 	}
 	for w.Next() {
 		if err := each(string(w.Name), w.Value); err != nil {
@@ -158,7 +158,7 @@ func textOf(value []byte, what string) (string, error) {
 	}
 	text, ok := decode.String(value)
 	if !ok {
-		return "", fmt.Errorf("%s: %s is no string", what, clip(value))
+		return "", fmt.Errorf("%s: %s is not a string", what, clip(value))
 	}
 	return string(text), nil
 }

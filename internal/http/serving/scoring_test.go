@@ -220,7 +220,7 @@ func TestAnswersHaveTheFormThatIsAccepted(t *testing.T) {
 	base := start(t, models(), serving.ServerOptions{}) + "/v1/models/"
 	body := "1,2,3,4\nx,2,3,4\n"
 	wantLines(t, "CSV", stream(t, base+"sum:predict-stream", "text/csv; header=absent", body, "Accept", "text/csv"),
-		"index,id,total,error", "0,,10,", `1,,,"bad_record: line 2: a: ""x"" is not a number: leave the cell empty where the value is missing"`,
+		"index,id,total,error", "0,,10,", `1,,,"bad_record: line 2: a: ""x"" is not a number: leave the cell empty if the value is missing"`,
 		`done,,,"{""done"":true,""records"":2,""ok"":1,""errors"":1,""model"":""sum@7""}"`)
 	wantLines(t, "CSV without header", stream(t, base+"sum:predict-stream", "text/csv; header=absent", "1,2,3,4", "Accept", "text/csv; header=absent"),
 		"0,,10,", `done,,,"{""done"":true,""records"":1,""ok"":1,""errors"":0,""model"":""sum@7""}"`)
@@ -302,13 +302,13 @@ func faults(t testing.TB, lines []string) map[int]string {
 func TestFaultsOfRecordsAreNamed(t *testing.T) {
 	url := start(t, models(), serving.ServerOptions{}) + "/v1/models/sum:predict-stream"
 	for _, c := range []struct{ contentType, record, want string }{
-		{ndjson, `{"a":1,"b":2,"c":3}`, "d: absent: send null where the value is missing"},
-		{ndjson, `{"a":1,"b":2,"c":3,"d":"medium"}`, `d: "medium" is none of its categories`},
+		{ndjson, `{"a":1,"b":2,"c":3}`, "d: absent: send null if the value is missing"},
+		{ndjson, `{"a":1,"b":2,"c":3,"d":"medium"}`, `d: "medium" is not one of its categories`},
 		{ndjson, `{"a":"1","b":2,"c":3,"d":4}`, "a: not a number"},
-		{ndjson, `{"a":1,"a":2,"b":2,"c":3,"d":4}`, "a: stands in the record twice"},
+		{ndjson, `{"a":1,"a":2,"b":2,"c":3,"d":4}`, "a: occurs in the record twice"},
 		{ndjson, `{"a":1e99,"b":2,"c":3,"d":4}`, "input 0 is infinite"},
 		{ndjson, `{"a":1,"b":2,"c":3,"d":4,"id":[]}`, "id: not a string or number"},
-		{ndjson, `[1,2,3]`, "d: absent: send null where the value is missing"},
+		{ndjson, `[1,2,3]`, "d: absent: send null if the value is missing"},
 		{ndjson, `[1,2,3,4,5]`, "more than 4 elements: the model has 4 inputs"},
 		{ndjson, `5`, "byte 0: unexpected '5', want a JSON object or array"},
 		{ndjson, `{"a":1,"b":2,"c":3,"d":4`, "byte 24: the record ends too early"},
@@ -322,7 +322,7 @@ func TestFaultsOfRecordsAreNamed(t *testing.T) {
 		}
 	}
 	for body, want := range map[string]string{
-		`[{"a":1},{]`: "the body ends too early", `[1] 2`: "something follows the array", `[}`: "a bracket closes what is not open", `1`: "want JSON objects, or one array of records", `{"a":1`: "the body ends too early",
+		`[{"a":1},{]`: "the body ends too early", `[1] 2`: "something follows the array", `[}`: "a closing bracket has no opening bracket", `1`: "want JSON objects, or one array of records", `{"a":1`: "the body ends too early",
 	} {
 		if got := faults(t, stream(t, url, "application/json", body))[-1]; got != want {
 			t.Errorf("%s: %q, want %q", body, got, want)
@@ -466,13 +466,13 @@ func TestNumbersOfCategoriesAreCategories(t *testing.T) {
 	} {
 		lines := stream(t, url+"/v1/models/brand:predict-stream", contentType, body)
 		text := strings.Join(lines, "\n")
-		for _, want := range []string{`{"index":0,"prediction":2}`, `{"index":2,"prediction":1}`, `{"index":3,"prediction":0}`, "2 is none of the categories 10, 20, 35"} {
+		for _, want := range []string{`{"index":0,"prediction":2}`, `{"index":2,"prediction":1}`, `{"index":3,"prediction":0}`, "2 is not one of the categories 10, 20, 35"} {
 			if !strings.Contains(text, want) {
 				t.Errorf("%s: %s; want %s", contentType, text, want)
 			}
 		}
 	}
-	for data, want := range map[string]string{"[35,10]": `"data":[2,0]`, "[35,0]": `row 1: input \"brand\": 0 is none of the categories 10, 20, 35`} {
+	for data, want := range map[string]string{"[35,10]": `"data":[2,0]`, "[35,0]": `row 1: input \"brand\": 0 is not one of the categories 10, 20, 35`} {
 		body := `{"inputs":[{"name":"brand","shape":[2],"datatype":"INT32","data":` + data + `}]}`
 		if _, text := ask(t, http.MethodPost, url+"/v2/models/brand/infer", body, "Content-Type", jsonType); !strings.Contains(text, want) {
 			t.Errorf("%s: %s; want %s", data, text, want)

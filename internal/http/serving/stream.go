@@ -338,7 +338,7 @@ func (s *stream) flush() error {
 	if errors.Is(err, errNotRead) {
 		s.h.stats.unread.Add(1)
 		s.sum.Fatal = &reason{Code: "response_not_read", Message: fmt.Sprintf(
-			"%d bytes of answers wait, which is the most: read them while you send", s.h.spills.each)}
+			"%d bytes of responses wait, which is the limit: read them while you send", s.h.spills.each)}
 	} else if err != nil {
 		s.sum.Fatal = &reason{Code: "disconnected", Message: err.Error()}
 	}

@@ -28,13 +28,13 @@ func TestHeadroomIsBudgetLessTheSumOfStages(t *testing.T) {
 
 func TestPhasesThatMeanNothingAreRefused(t *testing.T) {
 	for phases, part := range map[string]string{
-		"":                    "is no phase",
-		"modle=1ms":           `"modle" is no phase: there are queue, feature, model, emit, commit`,
+		"":                    "is not a phase",
+		"modle=1ms":           `"modle" is not a phase: there are queue, feature, model, emit, commit`,
 		"model":               `takes ""`,
 		"model=22":            `takes "22"`,
 		"model=-1ms":          `takes "-1ms"`,
 		"model=1ms,model=2ms": "twice",
-		"model=1ms,":          "is no phase",
+		"model=1ms,":          "is not a phase",
 	} {
 		if _, err := ParsePhases(phases); err == nil || !strings.Contains(err.Error(), part) {
 			t.Errorf("%q: %v, want %s", phases, err, part)
@@ -59,26 +59,26 @@ func TestPlacementNamesTheChoiceAndWhy(t *testing.T) {
 		want             Choice
 		reason           string
 	}{
-		{"both fit", fast, slow, 50 * ms, Embed, "both would do"},
-		{"both fit, inside slower", slow, fast, 50 * ms, Embed, "both would do"},
+		{"both fit", fast, slow, 50 * ms, Embed, "both are fast enough"},
+		{"both fit, inside slower", slow, fast, 50 * ms, Embed, "both are fast enough"},
 		{"endpoint over", fast, slow, 30 * ms, Embed, "the p99 of an event is 41ms of the 30ms, most of it in model"},
 		{"inside over", slow, fast, 30 * ms, Serve, "inside the p99 of an event is 41ms"},
 		{"endpoint within by the measure alone", fast, slow, 45 * ms, Embed, "but the sum of p99s is 49ms"},
-		{"both within by the measure alone", slow, slow, 45 * ms, Embed, "both would do"},
+		{"both within by the measure alone", slow, slow, 45 * ms, Embed, "both are fast enough"},
 		{"measure above the bound", fast, placementOf(1*ms, 1*ms, 60*ms), 50 * ms, Embed, "60ms of the 50ms"},
-		{"on the budget", fast, fast, 10 * ms, Embed, "both would do"},
+		{"on the budget", fast, fast, 10 * ms, Embed, "both are fast enough"},
 		{"neither", slow, slow, 10 * ms, Neither, "inside the p99"},
-		{"no budget", fast, slow, 0, Embed, "both would do"},
+		{"no budget", fast, slow, 0, Embed, "both are fast enough"},
 		{"no budget, endpoint faster", slow, fast, 0, Serve, "is 10ms, where it is 41ms inside"},
-		{"no budget, hardly faster", fast, placementOf(1*ms, 8*ms, 9*ms), 0, Embed, "both would do"},
+		{"no budget, hardly faster", fast, placementOf(1*ms, 8*ms, 9*ms), 0, Embed, "both are fast enough"},
 		{"endpoint behind", fast, with(fast, func(p *Placement) { p.Unended = 7 }), 0, Embed, "7 of 10000 events were not decided"},
 		{"inside behind", with(fast, func(p *Placement) { p.Unended = 7 }), slow, 50 * ms, Serve, "falls behind"},
 		{"both behind", with(fast, func(p *Placement) { p.Unended = 7 }), with(fast, func(p *Placement) { p.Unended = 9 }), 0, Neither, "9 of 10000"},
 		{"heavy", with(fast, func(p *Placement) { p.Memory += Heavy }), fast, 50 * ms, Serve, "1.1 GB of each instance"},
 		{"heavy, endpoint over", with(fast, func(p *Placement) { p.Memory += Heavy }), slow, 30 * ms, Embed, "41ms"},
-		{"memory not known", with(fast, func(p *Placement) { p.Memory += Heavy }), with(fast, func(p *Placement) { p.Memory = 0 }), 0, Embed, "both would do"},
+		{"memory not known", with(fast, func(p *Placement) { p.Memory += Heavy }), with(fast, func(p *Placement) { p.Memory = 0 }), 0, Embed, "both are fast enough"},
 		{"endpoint loses events", slow, with(fast, func(p *Placement) { p.Lost = 100 }), 0, Embed, "100 of 10000 events became dead letters"},
-		{"both lose as many", fast, fast, 0, Embed, "both would do"},
+		{"both lose as many", fast, fast, 0, Embed, "both are fast enough"},
 		{"endpoint loses, inside is over", slow, with(fast, func(p *Placement) { p.Lost = 100 }), 30 * ms, Neither, "dead letters"},
 	} {
 		got, reason := Decide(&c.inside, &c.endpoint, c.budget)

@@ -50,9 +50,9 @@ func ParsePhases(text string) ([]Phase, error) {
 		took, err := time.ParseDuration(value)
 		switch {
 		case !slices.Contains(known, name):
-			return nil, fmt.Errorf("%q is no phase: there are %s, as in model=22ms", name, strings.Join(known, ", "))
+			return nil, fmt.Errorf("%q is not a phase: there are %s, as in model=22ms", name, strings.Join(known, ", "))
 		case slices.ContainsFunc(phases, func(h Phase) bool { return h.Name == name }):
-			return nil, fmt.Errorf("phase %s is there twice", name)
+			return nil, fmt.Errorf("phase %s occurs twice", name)
 		case err != nil || took < 0:
 			return nil, fmt.Errorf("phase %s takes %q: use a time such as 22ms", name, value)
 		}
@@ -177,7 +177,7 @@ const (
 )
 
 // ErrNeither means that neither placement meets the budget or keeps up with the events.
-var ErrNeither = errors.New("the model would do neither inside nor behind an endpoint")
+var ErrNeither = errors.New("the model is too slow both inside and behind an endpoint")
 
 // Decide compares a model inside the process with the same model behind an endpoint, under a budget
 // for the p99 of an event (0 is no budget). It returns the choice and its reason as text. If both
@@ -200,11 +200,11 @@ func Decide(inside, endpoint *Placement, budget time.Duration) (Choice, string) 
 	case out > in:
 		return Serve, fmt.Sprintf("behind the endpoint %s; inside %s", endpoint.describe(budget), inside.describe(budget))
 	case weight >= Heavy && endpoint.Memory > 0:
-		return Serve, fmt.Sprintf("both would do, and inside the model takes %.1f GB of each instance", float64(weight)/1e9)
+		return Serve, fmt.Sprintf("both are fast enough, and inside the model takes %.1f GB of each instance", float64(weight)/1e9)
 	case budget == 0 && float64(endpoint.Sum.P99) < fasterShare*float64(inside.Sum.P99):
 		return Serve, fmt.Sprintf("the p99 of an event is %v, where it is %v inside", round(endpoint.Sum.P99), round(inside.Sum.P99))
 	}
-	return Embed, fmt.Sprintf("both would do: the p99 of an event is %v inside and %v behind the endpoint, and what is inside cannot be down", round(inside.Sum.P99), round(endpoint.Sum.P99))
+	return Embed, fmt.Sprintf("both are fast enough: the p99 of an event is %v inside and %v behind the endpoint, and a model inside cannot be down", round(inside.Sum.P99), round(endpoint.Sum.P99))
 }
 
 func (p *Placement) lost() float64 { return float64(p.Lost) / float64(max(p.Events, 1)) }

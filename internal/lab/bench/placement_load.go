@@ -152,7 +152,7 @@ func (s *sampled) Append(_ context.Context, records ...stream.Record) error {
 		}
 		var event map[string]json.RawMessage
 		if err := json.Unmarshal(r.Value, &event); err != nil {
-			return fmt.Errorf("event %d is no JSON object: %w", len(*s)+1, err)
+			return fmt.Errorf("event %d is not a JSON object: %w", len(*s)+1, err)
 		}
 		*s = append(*s, event)
 	}

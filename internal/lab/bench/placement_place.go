@@ -68,14 +68,14 @@ func (c *PlacementOptions) load(ctx context.Context, program *Program) (*placed,
 	}
 	in := &p.pipeline.Input
 	if len(p.pipeline.Inputs) > 0 {
-		return nil, failure.Usage("pipeline %s has several inputs, of which no load is made: place the model of a pipeline with one", p.pipeline.Name)
+		return nil, failure.Usage("pipeline %s has several inputs, and no load is generated for them: use a pipeline with one input", p.pipeline.Name)
 	}
 	in.Repartition = 0 // the load is already keyed by the pipeline's own key
 	// Appends overtake each other by about a millisecond. A pipeline need not allow for that with
 	// its own producers.
 	in.Time.Late, in.Time.LateTo = "include", ""
 	if p.path = p.model.File; p.path == "" {
-		return nil, failure.Usage("model %s is no file: it can be placed only by its program", p.model.Name)
+		return nil, failure.Usage("model %s is not a file: it can be placed only by its program", p.model.Name)
 	}
 	if p.loaded, err = program.Load(p.path); err != nil {
 		return nil, err
@@ -288,7 +288,7 @@ func (m *measurement) passing() (*Placement, error) {
 		return nil, err
 	}
 	if counts.ModelRows == 0 || placement.Lost > placement.Events/2 {
-		return nil, fmt.Errorf("of %d events %d became dead letters and %d rows came to models, which measures nothing: %s: give events that the pipeline takes with --events FILE",
+		return nil, fmt.Errorf("of %d events %d became dead letters and %d rows reached models, so the measurement is not valid: %s: give events that fit the pipeline with --events FILE",
 			placement.Events, placement.Lost, counts.ModelRows, cmp.Or(placement.LostWhy, "none is scored"))
 	}
 	return placement, nil

@@ -70,10 +70,10 @@ type Tuning struct {
 func (c *Options) describe(onKafka bool) string {
 	switch {
 	case c.Rate > 0 && c.Repartition > 0:
-		return fmt.Sprintf("# %s: %d events/s at random times, the first %v of which do not count, in %d of 4 partitions; they are copied to %d partitions and read in the order of %s. "+
+		return fmt.Sprintf("# %s: %d events/s at random times (the first %v do not count), in %d of 4 partitions; they are repartitioned to %d partitions and read in the order of %s. "+
 			"Events due within a millisecond are appended together, latency counts from each one's own time, which is its event time, until its decision is durable and was read", c.Work, c.Rate, c.settle(), c.Busy, c.Repartition, c.Order)
 	case onKafka && c.Rate > 0:
-		return fmt.Sprintf("# %s on Kafka: %d events/s by a schedule of which the first %v do not count; events due within a millisecond are appended together, latency counts from each one's own time "+
+		return fmt.Sprintf("# %s on Kafka: %d events/s by a schedule (the first %v do not count); events due within a millisecond are appended together, latency counts from each one's own time "+
 			"until a reader of committed records has its decision. cpu_cores_used is the whole process, harness_cores_used the same schedule appended without pipeline and reader; the brokers count in neither", c.Work, c.Rate, c.settle())
 	case onKafka:
 		return fmt.Sprintf("# %s on Kafka: topics that are filled before, %d events measured after %d; brokers do not count", c.Work, c.Events, c.Warmup)

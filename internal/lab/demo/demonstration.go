@@ -56,7 +56,7 @@ func (d *Demonstration) Run(ctx context.Context) (err error) {
 		return err
 	}
 	if d.ctx.Err() != nil {
-		fmt.Fprintln(d.Err, "stopped by a signal: what was committed stays")
+		fmt.Fprintln(d.Err, "stopped by a signal: committed records stay")
 		return nil
 	}
 	found, err := countOutputs(d.ctx, &inspect.Local{Log: d.log}, d.runner.Outputs())

@@ -133,13 +133,13 @@ func (o Options) resolved() (Options, error) {
 		wrong = append(wrong, err)
 	}
 	if o.Peak < 0 || o.Throttled < 0 || o.Burst.Rest < 0 {
-		refuse("a rate is below 0: no source takes events back")
+		refuse("a rate is below 0: use 0 or more")
 	}
 	if o.Burst.On < 0 || o.Burst.Off < 0 || (o.Burst.Off > 0 && o.Burst.On == 0) {
 		refuse("bursts of %v every %v: use times above 0", o.Burst.On, o.Burst.On+o.Burst.Off)
 	}
 	if o.Recorded != nil && !o.Backlog {
-		refuse("recorded events come whatever the queue does: let them wait in a log (backlog)")
+		refuse("recorded events cannot be throttled: let them wait in a log (backlog)")
 	}
 	if !slices.IsSorted(o.Recorded) {
 		refuse("recorded events have to be in order of time")
@@ -156,7 +156,7 @@ func (o Options) resolved() (Options, error) {
 		refuse("%g events a tick: use a shorter tick, of at most %d", mean, poissonMax)
 	}
 	if o.Service.Kind == Measured && len(o.Service.Measured) == 0 || o.Service.Kind == Uniform && o.Service.To < o.Service.From {
-		refuse("the time of a call is drawn from nothing: give times, the smaller one first")
+		refuse("the time of a call has no range: give times, the smaller one first")
 	} else if o.Service.Mean() < o.Tick {
 		refuse("a call takes %v: workers look at the queue once a tick, so use ticks shorter than that; ten times as short loses little", o.Service.Mean())
 	}

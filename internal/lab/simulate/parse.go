@@ -64,7 +64,7 @@ func ReadTimes(source io.Reader, name string) ([]time.Duration, error) {
 		}
 		took, moment, ok := parseTime(text)
 		if !ok {
-			return nil, fmt.Errorf("%s:%d: %q is no time: use milliseconds, a duration such as 4.1ms, or a moment such as 2026-11-21T21:00:00Z", name, line, text)
+			return nil, fmt.Errorf("%s:%d: %q is not a time: use milliseconds, a duration such as 4.1ms, or a moment such as 2026-11-21T21:00:00Z", name, line, text)
 		}
 		if len(times) == 0 {
 			epoch = moment

@@ -53,11 +53,11 @@ func TestTimesAreReadInOrder(t *testing.T) {
 	}
 	for text, part := range map[string]string{
 		"":                          "there is no time in it",
-		"1\nx\n":                    `times:2: "x" is no time`,
-		"-1":                        "is no time",
-		"-1ms":                      "is no time",
-		"1e300":                     "is no time",
-		"NaN":                       "is no time",
+		"1\nx\n":                    `times:2: "x" is not a time`,
+		"-1":                        "is not a time",
+		"-1ms":                      "is not a time",
+		"1e300":                     "is not a time",
+		"NaN":                       "is not a time",
 		"1\n2026-11-21T21:00:00Z\n": "times:2: ",
 	} {
 		if _, err := ReadTimes(strings.NewReader(text), "times"); err == nil || !strings.Contains(err.Error(), part) {

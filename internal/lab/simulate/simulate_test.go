@@ -203,7 +203,7 @@ func TestOptionsThatMeanNothingAreRefused(t *testing.T) {
 		"in order of time":        {Recorded: []time.Duration{2, 1}, Backlog: true},
 		"use poisson":             {Peak: 2000},
 		"of at most 500":          {Peak: 600_000, Arrivals: Poisson},
-		"drawn from nothing":      {Service: Service{Kind: Measured}},
+		"has no range":            {Service: Service{Kind: Measured}},
 		"ticks shorter than that": {Service: Service{From: time.Microsecond}},
 		"workers are 1 to":        {Workers: -1},
 		"samples 1 or more":       {Every: -1},

@@ -125,6 +125,6 @@ func (p *Plan) Write(out io.Writer, load *Load) {
 	}
 	fmt.Fprintf(out, "One machine of %s is enough: the embedded engine does it, without a broker.\n", term.Counted(load.Cores, "core"))
 	if load.Redundancy > 1 {
-		fmt.Fprintf(out, "To go on when it is lost takes Apache Kafka and %s.\n", term.Counted(p.Machines, "machine"))
+		fmt.Fprintf(out, "To survive its loss, use Apache Kafka and %s.\n", term.Counted(p.Machines, "machine"))
 	}
 }

@@ -94,13 +94,13 @@ func (f *Feature) bindAsked(s *lang.Scope, path string) *boundAsked {
 	case f.Delay == 0:
 		m.contribution(s)
 	case at < 0:
-		s.Fail(path+".delay", "value and when are of fields, which are known at once")
+		s.Fail(path+".delay", "value and when use only fields, which are known at once")
 		s.Hint("remove it")
 	case f.Overflow == "dlq":
-		s.Fail(path+".overflow", "with delay: the event is through when it is counted, so it cannot be refused")
+		s.Fail(path+".overflow", "with delay: the event has ended when it is counted, so it cannot be refused")
 		s.Hint("remove it")
 	case f.Per != "":
-		s.Fail(path+".per", "with delay: an event says its value later, and not its group")
+		s.Fail(path+".per", "with delay: an event has its value later, but its group must be known at once")
 		s.Hint("write a feature for each group, with when")
 	default:
 		m.declared()
@@ -256,7 +256,7 @@ func (f *Feature) ofInput(s *lang.Scope, path string, bind func(source string)) 
 	at := slices.IndexFunc(all, func(in lang.Input) bool { return in.Topic == f.From })
 	switch {
 	case len(all) < 2:
-		s.Fail(path+".from", "the pipeline has one input, so all events are from there")
+		s.Fail(path+".from", "the pipeline has one input, so all events are from it")
 		s.Hint("remove it")
 	case at < 0:
 		s.Fail(path+".from", "%q is not the topic of an input", f.From)

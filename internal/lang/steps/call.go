@@ -73,7 +73,7 @@ func (c *Call) Bind(s *lang.Scope, path string) {
 	case f.Event == nil:
 		s.Fail(path+".go", "function %q has no Event", c.Go)
 	case f.Version < 1:
-		s.Fail(path+".go", "function %q has version %d: use a number from 1 that changes with what it does", c.Go, f.Version)
+		s.Fail(path+".go", "function %q has version %d: use a number from 1, and raise it when the function changes", c.Go, f.Version)
 	case f.Timer != nil && !f.Keyed:
 		s.Fail(path+".go", "function %q has a Timer but is not Keyed", c.Go)
 	case f.Keyed && slices.Contains(s.Keyed, c.Go):

@@ -32,19 +32,19 @@ const defaultSize = 256
 func (*Chunk) StepKind() *lang.StepKind { return &chunkKind }
 
 var chunkKind = lang.KindOf("chunk", spec.State, spec.MappingOf(chunkFields), "{name: doc, text: body, by: sentences, size: 256, overlap: 32}",
-	"splits the text of a document, which is a key of the input, into chunks; and says which chunks of its version before are gone")
+	"splits the text of a document into chunks, and lists the chunks of its previous version that are gone. The key of the input identifies the document")
 
 var chunkFields = []spec.Field[Chunk]{
 	{Name: "name", Affects: spec.State, Required: true, Form: spec.Into(func(c *Chunk) *string { return &c.Name }, spec.ReadName),
-		Example: "doc", Help: "begins the names of two lists. `doc.chunks` (`raw[]`) has an object for each chunk: `id`, `index`, `text`, `start`, `end`, `tokens`, `heading` and `new`. `doc.removed` (`string[]`) has the ids of the chunks that the version before had, and this one has not"},
+		Example: "doc", Help: "begins the names of two lists. `doc.chunks` (`raw[]`) has an object for each chunk: `id`, `index`, `text`, `start`, `end`, `tokens`, `heading` and `new`. `doc.removed` (`string[]`) has the ids of chunks that were only in the previous version"},
 	{Name: "text", Affects: spec.Outputs, Required: true, Form: spec.Into(func(c *Chunk) *string { return &c.Text }, spec.ReadExpression),
-		Example: `body ?? ""`, Help: "the text, an expression of type string. A text that is empty has no chunks: all chunks of the version before are removed"},
+		Example: `body ?? ""`, Help: "the text, an expression of type string. A text that is empty has no chunks: all chunks of the previous version are removed"},
 	{Name: "by", Affects: spec.Outputs, Required: true, Form: spec.Into(func(c *Chunk) *chunk.By { return &c.By }, spec.Choice[chunk.By](string(chunk.Tokens), string(chunk.Sentences), string(chunk.Headings))),
 		Example: "sentences", Help: "where chunks begin and end: at words (`tokens`), at sentences, or at sentences of one section of Markdown (`headings`)"},
 	{Name: "size", Affects: spec.Outputs, Form: spec.Into(func(c *Chunk) *int { return &c.Size }, spec.Whole[int](chunk.SizeMin, chunk.SizeMax).Default(defaultSize)),
 		Example: "400", Help: "tokens of a chunk at most"},
 	{Name: "overlap", Affects: spec.Outputs, Form: spec.Into(func(c *Chunk) *int { return &c.Overlap }, spec.Whole[int](0, chunk.SizeMax/2)),
-		Example: "40", Absent: "0", Help: "tokens at the end of a chunk with which the next one begins, in whole words or sentences; at most half of `size`"},
+		Example: "40", Absent: "0", Help: "how many tokens at the end of a chunk the next chunk repeats, in whole words or sentences; at most half of `size`"},
 	{Name: "max", Affects: spec.Outputs, Form: spec.Into(func(c *Chunk) *int { return &c.Max }, spec.Whole[int](1, chunk.ChunksMax).Default(defaultElements)),
 		Example: "1000", Help: "chunks of a document; one with more is a dead letter"},
 	{Name: "tokenizer", Affects: spec.Outputs, Form: spec.Into(func(c *Chunk) *string { return &c.Tokenizer }, lang.ReadPinnedFile),
@@ -87,10 +87,10 @@ func (c *Chunk) Bind(s *lang.Scope, path string) {
 		b.waves = s.Fed(text)
 		switch t := text.Type(); {
 		case t.Kind != value.String:
-			s.Fail(path+".text", "the expression is of type %v, where string is needed", t)
+			s.Fail(path+".text", "the expression is of type %v, but string is needed", t)
 		case t.Optional:
 			s.Fail(path+".text", "it may be absent")
-			s.Hint(fmt.Sprintf(`say what then: %s ?? "" removes all chunks of the document`, c.Text))
+			s.Hint(fmt.Sprintf(`write a default: %s ?? "" removes all chunks of the document`, c.Text))
 		}
 	}
 	s.AboveGroup(path)

@@ -156,15 +156,15 @@ func (e *Each) bindList(s *lang.Scope, path string) *expression.Program {
 	kind := list.Type().Kind
 	switch {
 	case !kind.IsList():
-		s.Fail(path+".in", "it is of type %v, where a list is needed", list.Type())
+		s.Fail(path+".in", "it is of type %v, but a list is needed", list.Type())
 		if kind == value.Raw {
 			s.Hint("give the field the type raw[]")
 		}
 	case list.Type().Optional:
 		s.Fail(path+".in", "it may be absent")
-		s.Hint("say what then: " + e.In + " ?? []")
+		s.Hint("write a default: " + e.In + " ?? []")
 	case kind.Element() == value.Raw && len(e.Fields) == 0:
-		s.Fail(path+".fields", "missing: name what is read of the objects of the list, and its type")
+		s.Fail(path+".fields", "missing: name the fields that are read from the objects of the list, with their types")
 	case kind.Element() != value.Raw && len(e.Fields) > 0:
 		s.Fail(path+".fields", "the elements are of type %v: they have no fields", kind.Element())
 		s.Hint("remove it: " + e.As + " is the element")
@@ -231,7 +231,7 @@ func (e *Each) allowed(s *lang.Scope, path string) bool {
 		case *Lookup:
 			if step.Config != nil {
 				s.Fail(at, "rows outside of the log are found for an event, not for each of its elements")
-				s.Hint("look up in a table: a topic whose newest record of a key is its row")
+				s.Hint("use a table: a topic with the newest record of each key as its row")
 			}
 		default:
 			s.Fail(at, "an each has let, score, lookup and emit, and no %s", kind)
@@ -243,7 +243,7 @@ func (e *Each) allowed(s *lang.Scope, path string) bool {
 
 // instead maps each kind of step that an each cannot contain to the alternative.
 var instead = map[string]string{
-	"features": "elements have no key: write features of the event above the each, and look up in a table what is known of an element",
+	"features": "elements have no key: write features of the event above the each, and use a lookup of a table for facts about an element",
 	"route":    "write conditions in let, or when in the score",
 	"decide":   "write let, and decide below the each",
 	"call":     "call the function below the each: it gets the list that gather makes",
@@ -256,11 +256,11 @@ var instead = map[string]string{
 // refuseElements reports the fields of a score that an each does not allow.
 func (x *Score) refuseElements(s *lang.Scope, path string) {
 	if x.OnFailure != nil {
-		s.Fail(path+".on_failure", "an event of which an element has no score is a dead letter")
-		s.Hint("remove it; fallback says what scores are while the model is down, with open: fallback")
+		s.Fail(path+".on_failure", "an event becomes a dead letter if an element has no score")
+		s.Hint("remove it; with open: fallback, the values of fallback replace the scores while the model is down")
 	}
 	if x.Partial != nil {
-		s.Fail(path+".partial", "the words of an answer are shown for an event, not for each of its elements")
+		s.Fail(path+".partial", "partial answers are written for an event, not for each of its elements")
 		s.Hint("remove it")
 	}
 }
@@ -378,20 +378,20 @@ func (b *boundEach) check(r *lang.Resources, x *boundScore) {
 	info := score.Model.Info()
 	switch {
 	case info.State > 0:
-		r.Fail(path, "model %s keeps something of each key, and elements have no key", score.Name)
+		r.Fail(path, "model %s keeps state of each key, and elements have no key", score.Name)
 	case score.Contents:
 		r.Fail(x.path+".inputs", "content is given to a model for an event, not for each of its elements")
 		r.Hint("score it above the each")
 	case score.Calling == nil:
 		return
 	case info.RowsMax > 0 && info.RowsMax < b.each.Max:
-		r.Fail(path, "model %s takes %d rows in a request, and an event has up to %d elements: if one of its requests failed, all would be made again", score.Name, info.RowsMax, b.each.Max)
+		r.Fail(path, "model %s takes %d rows in a request, and an event has up to %d elements: if one request failed, all requests would be repeated", score.Name, info.RowsMax, b.each.Max)
 		r.Hint(fmt.Sprintf("write max: %d or less in the each, or use a model that takes more rows", info.RowsMax))
 	case b.rows(score) < b.each.Max:
-		r.Fail(x.path, "a call has %d rows, and an event has up to %d elements, which one call has to score", b.rows(score), b.each.Max)
+		r.Fail(x.path, "a call has %d rows, but one call must score up to %d elements of an event", b.rows(score), b.each.Max)
 		r.Hint(fmt.Sprintf("write batch: {size: %d} or more", b.each.Max))
 	case slices.ContainsFunc(b.nodes, func(n lang.Node) bool { _, looks := n.Step.(*Lookup); return looks }):
-		r.Fail(b.path+".steps", "an event may wait for model %s, and its rows of the table may be others when the answer comes", score.Name)
-		r.Hint("look up in an each above, whose gather has what was found; `in` of this one is its list")
+		r.Fail(b.path+".steps", "an event may wait for model %s, and the rows of the table may change until the answer arrives", score.Name)
+		r.Hint("do the lookup in an each above this one, add the found values to its gather, and use its list as `in` of this one")
 	}
 }

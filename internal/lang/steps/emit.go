@@ -58,7 +58,7 @@ var emitFields = []spec.Field[Emit]{
 		spec.Mapping, spec.Into(func(e *Emit) *[]Member { return &e.Value }, membersForm(maxObjects))),
 		Example: "[tx, fraud.score, action]", Help: "a list of names: a dot in a name becomes `_`, `event.*` is all fields of the event, and `spend.*` all columns of the feature `spend`. Or a mapping that is the JSON object: each member is an expression or an object again, `{tx: tx, card: {country: country}}`", Absent: "the names of `decide`"},
 	{Name: "format", Affects: spec.Outputs, Form: spec.Into(func(e *Emit) *lang.OutputFormat { return &e.Format }, lang.ReadOutputFormat),
-		Example: "{avro: decision.avsc}", Absent: "json", Help: "how the value is encoded. All emits of a topic have one format. A value that does not fit, such as a text that is no symbol of an enum, makes a dead letter"},
+		Example: "{avro: decision.avsc}", Absent: "json", Help: "how the value is encoded. All emits of a topic have one format. A value that does not fit, such as a text that is not a symbol of an enum, makes a dead letter"},
 	{Name: "on_failure", Affects: spec.Outputs, Instead: "remove it: an event that cannot be emitted is a dead letter"},
 }
 
@@ -211,7 +211,7 @@ func bindObject(s *lang.Scope, path string, names []string, members []Member, in
 	}
 	o.members(path, members)
 	if into.After = o.before; len(into.Values) == 0 && len(s.Errs) == 0 {
-		s.Fail(path, "missing: there is no decide step whose names it could default to")
+		s.Fail(path, "missing: write the names to emit, or add a decide step")
 	}
 	return o.waves
 }

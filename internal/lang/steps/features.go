@@ -239,7 +239,7 @@ func (f *Feature) bind(s *lang.Scope, path string) *boundFeature {
 		return nil
 	}
 	if f.Delay != 0 {
-		s.Fail(path+".delay", "a feature of the event's own key needs no delay: an event knows what all events before it said")
+		s.Fail(path+".delay", "a feature of the event's own key needs no delay: an event sees the values of all events before it")
 		s.Hint("remove it, or write by: with another field")
 		return nil
 	}
@@ -292,15 +292,15 @@ func (f *Feature) columns(s *lang.Scope, path string, spec feature.Spec, kind va
 		return nil, false
 	}
 	if kind == value.Bytes && slices.ContainsFunc(spec.Aggregates, feature.Aggregate.Many) {
-		s.Fail(path+".value", "list and top are of values of type number, int, bool, string and time, and these are bytes")
+		s.Fail(path+".value", "list and top need values of type number, int, bool, string or time, and these are bytes")
 		return nil, false
 	}
 	if (kind == value.Bytes || kind == value.Time) && spec.Per && slices.ContainsFunc(spec.Aggregates, feature.Aggregate.Valued) {
-		s.Fail(path+".value", "with per a value is of type number, int, bool or string, and this one is of type %v", kind)
+		s.Fail(path+".value", "with per, a value must be of type number, int, bool or string, and this one is of type %v", kind)
 		return nil, false
 	}
 	if spec.Kind != feature.Numbers && (f.Decimals != nil || f.Empty != nil) {
-		s.Fail(path, "decimals and empty are of numbers, and the values are of type %v: a value that is not there is absent", kind)
+		s.Fail(path, "decimals and empty need numbers, but the values are of type %v: a missing value is absent", kind)
 		return nil, false
 	}
 	for n, column := range one.Columns(0) {
@@ -309,7 +309,7 @@ func (f *Feature) columns(s *lang.Scope, path string, spec feature.Spec, kind va
 			name += "." + column
 		}
 		if where, over := s.Names.Cases[name]; over {
-			s.Fail(path, "%s has a feature of this name: a feature stands in one place", where.At)
+			s.Fail(path, "%s has a feature of this name: a feature is defined once", where.At)
 			s.Hint("write it above the route, or give it another name")
 			return nil, false
 		}

@@ -34,24 +34,24 @@ type Fetch struct {
 // StepKind implements Step.
 func (*Fetch) StepKind() *lang.StepKind { return &fetchKind }
 
-var fetchKind = lang.KindOf("fetch", spec.State, readFetch, "{name: shot, url: url, max: 10MB}", "brings the content that a URL names, of a file, of an object of S3 or by HTTPS, off the loop, and records its hash: content that is another when it is needed again makes a dead letter")
+var fetchKind = lang.KindOf("fetch", spec.State, readFetch, "{name: shot, url: url, max: 10MB}", "fetches the content of a URL (a file, an S3 object or HTTPS) asynchronously, and records its hash. If the content differs when it is needed again, the event becomes a dead letter")
 
 var readFetch = spec.MappingOf(fetchFields)
 
 var fetchFields = []spec.Field[Fetch]{
 	{Name: "name", Affects: spec.Outputs, Required: true, Form: spec.Into(func(f *Fetch) *string { return &f.Name }, spec.ReadName), Example: "shot",
-		Help: "prefix of the names that the step introduces: `shot.bytes`, for models only, `shot.sha256`, `shot.size` and `shot.type`, the media type that was told or that the first bytes look like"},
+		Help: "prefix of the names that the step introduces: `shot.bytes`, for models only, `shot.sha256`, `shot.size` and `shot.type`, the media type, from the response or from the first bytes"},
 	{Name: "url", Affects: spec.Outputs, Required: true, Or: "urls", Form: spec.Into(func(f *Fetch) *string { return &f.URL }, spec.ReadName), Example: "url",
 		Help: "a name of type string: file:///folder/name, s3://bucket/key or https://host/path"},
 	{Name: "urls", Affects: spec.Outputs, Or: "url", Form: spec.Into(func(f *Fetch) *string { return &f.URLs }, spec.ReadName), Example: "parts.url", Absent: "required, or `url`",
-		Help: "instead of `url`: a name of type string[]: the content of all URLs, one behind the other"},
+		Help: "instead of `url`: a name of type string[]: the contents of all URLs, joined in order"},
 	{Name: "max", Affects: spec.Outputs, Form: spec.Into(func(f *Fetch) *int { return &f.Max }, spec.Size(1, 1<<30).Default(lang.DefaultFetchMax)), Example: "64MB"},
 	{Name: "when", Affects: spec.Outputs, Form: spec.Into(func(f *Fetch) *string { return &f.When }, lang.ReadBool), Example: `kind == "image"`,
 		Absent: "always", Help: "condition for events; the names are optional then"},
 	{Name: "call", Affects: spec.Nothing, Form: spec.Optional(func(f *Fetch) **lang.Calling { return &f.Call }, spec.MappingOf(lang.CallingFields)), Example: "{timeout: 10s, attempts: 5, backoff: {base: 1s, max: 1m}}",
-		Help: "how it is called for: its breaker is one of each host and bucket, so that events wait, queued, for those that are down, and others do not", Absent: "as below, with a timeout of 30s"},
+		Help: "how it is called. Each host and each bucket has its own breaker, so only events that need an unavailable one are queued", Absent: "as below, with a timeout of 30s"},
 	{Name: "journal", Affects: spec.Nothing, Form: spec.Optional(func(f *Fetch) **lang.Journal { return &f.Journal }, lang.ReadJournal), Example: "{retention: 30d}", Absent: "they are",
-		Help: "whether hash and size of what each event was given are kept beside the partition, so that it is given the same whenever it is computed again"},
+		Help: "whether to keep the hash and size of each event's content beside the partition, so that the event gets the same content when it is computed again"},
 	{Name: "ordered", Affects: spec.Outputs, Form: spec.Into(func(f *Fetch) *bool { return &f.Ordered }, spec.OnlyTrue()), Example: "true", Absent: "queued events continue in any order"},
 	{Name: "on_failure", Affects: spec.State, Form: spec.Into(func(f *Fetch) *[]lang.Step { return &f.OnFailure }, lang.ReadSteps), Example: "[emit: {topic: unseen, value: [customer]}]", Absent: "it is a dead letter",
 		Help: "steps for an event without its content: let, decide, call and emit; it is a dead letter too, unless they write something"},
@@ -135,7 +135,7 @@ func (b *boundFetch) Open(r *lang.Resources) lang.Bound {
 	calling := r.Call(b.path+".call", &call, "pipeline:"+r.Pipeline.Name, "fetch "+b.Name)
 	if opened.score.Calling = calling; calling.Open == operator.OpenFallback {
 		r.Fail(b.path+".call.breaker.open", "content has no fallback")
-		r.Hint("use pause or queue; what is done for an event without its content stands in on_failure")
+		r.Hint("use pause or queue; write the steps for an event without its content in on_failure")
 	}
 	kept := b.Journal
 	if kept == nil {
@@ -162,7 +162,7 @@ func (f *Fetch) bindURL(s *lang.Scope, path string) value.Slot {
 		at, name, want = path+".urls", f.URLs, value.List|value.String
 	}
 	if name == "" || f.URL != "" && f.URLs != "" {
-		s.Fail(path, "name what is fetched: by url, or by urls, a list")
+		s.Fail(path, "name the content to fetch: one by url, or a list by urls")
 		return value.Slot{}
 	}
 	slots := s.Slots(at, name)
@@ -170,7 +170,7 @@ func (f *Fetch) bindURL(s *lang.Scope, path string) value.Slot {
 		return value.Slot{}
 	}
 	if len(slots) > 1 || slots[0].Type.Kind != want {
-		s.Fail(at, "%q is of type %v, where %v is needed", name, slots[0].Type, want)
+		s.Fail(at, "%q is of type %v, but %v is needed", name, slots[0].Type, want)
 		if slots[0].Type.Kind == value.List|value.String {
 			s.Hint("a list of URLs is given by urls")
 		}

@@ -49,36 +49,36 @@ type GroupMax struct {
 func (*Group) StepKind() *lang.StepKind { return &groupKind }
 
 var groupKind = lang.KindOf("group", spec.State, readGroup,
-	"{name: parts, by: call, order: part, end: last, idle: 60s}", "events that are collected until they are whole, and go on as one")
+	"{name: parts, by: call, order: part, end: last, idle: 60s}", "events that are collected until their group is complete, and continue as one event")
 
 var readGroup = spec.MappingOf(groupFields)
 
 var groupFields = []spec.Field[Group]{
 	{Name: "name", Affects: spec.State, Required: true, Form: spec.Into(func(g *Group) *string { return &g.Name }, spec.ReadName), Example: "parts",
-		Help: "prefix of the names that it introduces: `.key`, `.count`, `.complete`, `.missing` (how many), `.ended` (complete, idle, timeout or full) and, of each input field of type string, a list of them in order, or of type bytes, all of them joined. With `every` there are `.start` and `.end` instead of lists, and `.ended` is window"},
+		Help: "prefix of the names that it introduces: `.key`, `.count`, `.complete`, `.missing` (how many) and `.ended` (complete, idle, timeout or full). Each input field of type string becomes a list of its values in order; each field of type bytes becomes its values joined. With `every` there are `.start` and `.end` instead of lists, and `.ended` is window"},
 	{Name: "by", Affects: spec.State, Required: true, Form: spec.Into(func(g *Group) *string { return &g.By }, lang.ReadReference), Example: "call",
-		Help: "a name of type string or int: events of one key that have it in common are a group"},
+		Help: "a name of type string or int: events of one key with the same value form a group"},
 	{Name: "order", Affects: spec.State, Form: spec.Into(func(g *Group) *string { return &g.Order }, lang.ReadReference), Example: "part", Absent: "they are ordered by event time",
-		Help: "a name of type int, from 0 on: where the event stands in its group"},
+		Help: "a name of type int, from 0 on: the position of the event in its group"},
 	{Name: "end", Affects: spec.State, Form: spec.Into(func(g *Group) *string { return &g.End }, lang.ReadReference), Example: "last", Absent: "groups end by time",
 		Help: "a name of type bool: the event is the last in order. The group is whole when all before it are there"},
 	{Name: "id", Affects: spec.State, Form: spec.Into(func(g *Group) *string { return &g.ID }, lang.ReadReference).Unless(func(g *Group) bool { return g.ID == g.Order }), Example: "chunk", Absent: "`order`, or else `meta.id`",
-		Help: "a name of type string or int: a second event of it is left out"},
+		Help: "a name of type string or int: a second event with the same value is ignored"},
 	{Name: "idle", Affects: spec.Outputs, Form: spec.Into(func(g *Group) *time.Duration { return &g.Idle }, spec.Span(time.Millisecond, 30*spec.Day)), Example: "60s", Absent: "never; one of `idle`, `timeout` and `every` is required",
 		Help: "the gap between event times that ends a group: an event at least so long after the one before begins another"},
 	{Name: "timeout", Affects: spec.Outputs, Form: spec.Into(func(g *Group) *time.Duration { return &g.Timeout }, spec.Span(time.Millisecond, 30*spec.Day)), Example: "10m", Absent: "never",
 		Help: "how long a group may last: an event at least so long after its first begins another"},
 	{Name: "every", Affects: spec.State, Form: spec.Into(func(g *Group) *time.Duration { return &g.Every }, spec.Span(time.Millisecond, 30*spec.Day)), Example: "1m", Absent: "no windows",
-		Help: "groups are windows that end at the multiples of it, since 1970 UTC. A window goes on as one event when the watermark reaches its end, if it has events. They are not stored, so there is no `order`, `end`, `id`, `idle`, `timeout`, `incomplete` and no list"},
+		Help: "groups are windows that end at the multiples of it, since 1970 UTC. A window with events continues as one event when the watermark reaches its end. They are not stored, so there is no `order`, `end`, `id`, `idle`, `timeout`, `incomplete` and no list"},
 	{Name: "size", Affects: spec.State, Form: spec.Into(func(g *Group) *time.Duration { return &g.Size }, spec.Span(time.Millisecond, 30*spec.Day)).Unless(func(g *Group) bool { return g.Size == g.Every }), Example: "5m", Absent: "`every`",
 		Help: "how long windows are: 1 to 100 times `every`. Longer ones overlap, and an event is in several"},
 	{Name: "values", Affects: spec.State, Form: spec.Into(func(g *Group) *[]GroupValue { return &g.Values }, readGroupValues), Example: "{spent: {sum: amount}, events: count}", Absent: "none",
-		Help: "names below the group's, as in `parts.spent`: aggregates of its events. Sums are exact: they are rounded once. The events are not stored if `values` is all that is read of them: no list of the group is read below, and `idle` alone is written of `order`, `end`, `id`, `idle`, `timeout`, `max.events` and `max.bytes`"},
+		Help: "names below the group's, as in `parts.spent`: aggregates of its events. Sums are exact: they are rounded once. The events are not stored if the group needs only `values`: no step below reads a list of the group, and it has only `idle` of `order`, `end`, `id`, `idle`, `timeout`, `max.events` and `max.bytes`"},
 	{Name: "max", Affects: spec.Outputs, Form: spec.Into(func(g *Group) *GroupMax { return &g.Max }, spec.MappingOf(groupMaxFields)), Example: "{events: 2000, bytes: 64MB}", Absent: "as below"},
 	{Name: "late", Affects: spec.Outputs, Form: spec.Into(func(g *Group) *string { return &g.Late }, lang.ReadLate), Example: "drop", Absent: "dlq",
 		Help: "how to handle an event within a group that ended; include begins another group with it"},
 	{Name: "incomplete", Affects: spec.Outputs, Form: spec.Into(func(g *Group) *string { return &g.Incomplete }, spec.Choice[string]("dlq", "pass").Default("dlq")), Example: "pass", Absent: "dlq",
-		Help: "how to handle a group that ended without all of its events. A redriven dead letter goes on with the events that are there"},
+		Help: "how to handle a group that ended without all of its events. A redriven dead letter continues with the events that are there"},
 }
 
 var readGroupValues = spec.Named(func(v *GroupValue) *string { return &v.Name }, spec.OneOf("write count or {sum: expression}", spec.Scalar,
@@ -133,7 +133,7 @@ func (g *Group) Bind(s *lang.Scope, path string) {
 	case g.Incomplete != "" && g.Incomplete != "dlq" && g.Incomplete != "pass":
 		s.Fail(path+".incomplete", "unknown policy %q: use dlq or pass", g.Incomplete)
 	case slices.ContainsFunc(s.Nodes, func(n lang.Node) bool { o, is := n.Step.(*Group); return is && o.Name == g.Name }):
-		s.Fail(path+".name", "two groups are named %q: what is stored of one is known by its name", g.Name)
+		s.Fail(path+".name", "two groups are named %q: the name identifies the state of a group", g.Name)
 	}
 	stage.Late = late
 	g.bindBounds(s, path)
@@ -191,11 +191,11 @@ func (g *Group) bindBounds(s *lang.Scope, path string) {
 		}
 	}
 	if len(s.Pipeline.Replies) > 0 && g.Max.Events > answeredMembersMax {
-		s.Fail(path+".max.events", "%d is more than %d, which a pipeline with answers may have: they end in one step", g.Max.Events, answeredMembersMax)
+		s.Fail(path+".max.events", "%d is above %d, the limit for a pipeline with replies: the events of a group end in one transaction", g.Max.Events, answeredMembersMax)
 	}
 	if g.Idle == 0 && g.Timeout == 0 && g.Every == 0 {
-		s.Fail(path, "neither idle nor timeout nor every: a group whose last event never comes would be kept for ever")
-		s.Hint("write idle: 60s, the event time without another of its events after which it ends")
+		s.Fail(path, "neither idle nor timeout nor every: a group without its last event would be kept without limit")
+		s.Hint("write idle: 60s; a group then ends after 60 s of event time without another of its events")
 	}
 	for _, b := range []struct {
 		word   string
@@ -214,7 +214,7 @@ const panesMax = 100
 func (g *Group) bindWindows(s *lang.Scope, path string) {
 	if g.Every == 0 {
 		if g.Size > 0 {
-			s.Fail(path+".size", "size is of windows: there is no every")
+			s.Fail(path+".size", "size applies to windows, and every is missing")
 			s.Hint("write every, how far apart windows begin")
 		}
 		return
@@ -227,7 +227,7 @@ func (g *Group) bindWindows(s *lang.Scope, path string) {
 		{"max.events", g.Max.Events > 0}, {"max.bytes", g.Max.Bytes > 0},
 	} {
 		if word.written {
-			s.Fail(path+"."+word.name, "%s is of groups whose events are stored: windows of every are cut by time, and keep aggregates", word.name)
+			s.Fail(path+"."+word.name, "%s needs stored events, and windows with every keep only aggregates", word.name)
 			s.Hint("remove it, or every")
 		}
 	}
@@ -296,7 +296,7 @@ func (g *Group) bindSlots(s *lang.Scope, path string, stage *operator.Group) {
 		at := path + "." + name.word
 		if name.name == "" {
 			if name.required {
-				s.Fail(at, "missing: name what events of a group have in common")
+				s.Fail(at, "missing: name the value that the events of a group share")
 			}
 			continue
 		}

@@ -36,7 +36,7 @@ func fits(r *lang.Resources, g lang.Given, in model.Input) bool {
 	switch {
 	case kind == value.Vector && in.Type == model.Number && in.Categories != nil:
 		r.Fail(g.Path, "%q is of type %v: input %s of the model is a category", g.Slot.Name, g.Slot.Type, in.Name)
-		r.Hint("give each input of the model a name of its own")
+		r.Hint("give each input of the model a separate name")
 	case in.Type == model.Number && (kind <= value.Number || kind == value.Vector || kind == value.String && in.Categories != nil):
 		return true
 	case in.Type == model.Number:
@@ -118,6 +118,6 @@ func checkOrder(r *lang.Resources, path string, m lang.Loaded, slots []value.Slo
 		}
 	}
 	if same > 0 && len(others) > 0 {
-		r.Warnings = append(r.Warnings, fmt.Sprintf("model %s gets %s: if it was trained on other features, its scores are wrong; inputs: {name: name} says which is which", m.Name, strings.Join(others, ", ")))
+		r.Warnings = append(r.Warnings, fmt.Sprintf("model %s gets %s: if it was trained on other features, its scores are wrong; assign them by name with inputs: {name: name}", m.Name, strings.Join(others, ", ")))
 	}
 }

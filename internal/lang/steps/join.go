@@ -47,7 +47,7 @@ const (
 func (*Join) StepKind() *lang.StepKind { return &joinKind }
 
 var joinKind = lang.KindOf("join", spec.State, readJoin,
-	"{name: click, left: impressions, right: clicks, on: {id: impression}, within: 10m}", "pairs of the events of two inputs, by event time: the left goes on with the right's fields")
+	"{name: click, left: impressions, right: clicks, on: {id: impression}, within: 10m}", "pairs of the events of two inputs, by event time: the left event continues with the right event's fields")
 
 var readJoin = spec.MappingOf(joinFields)
 
@@ -60,9 +60,9 @@ var joinFields = []spec.Field[Join]{
 	{Name: "name", Affects: spec.State, Required: true, Form: spec.Into(func(j *Join) *string { return &j.Name }, spec.ReadName), Example: "click",
 		Help: "prefix of the names that it introduces: `.matched` (whether there is a right), with `match: last` `.count` (how many rights there are), and a name for each field of the right"},
 	{Name: "left", Affects: spec.State, Required: true, Form: spec.Into(func(j *Join) *string { return &j.Left }, spec.ReadName), Example: "impressions",
-		Help: "the topic of an input: its events go on"},
+		Help: "the topic of an input: its events continue"},
 	{Name: "right", Affects: spec.State, Required: true, Form: spec.Into(func(j *Join) *string { return &j.Right }, spec.ReadName), Example: "clicks",
-		Help: "the topic of the other input: its events end here"},
+		Help: "the topic of the other input: its events end in the join"},
 	{Name: "on", Affects: spec.State, Form: spec.Into(func(j *Join) *[]JoinOn { return &j.On }, readJoinOn), Example: "{id: impression}", Absent: "the key alone",
 		Help: "fields that are equal in a pair, beside the key: one of the left, and one of the right. An event without a value of them has no pair"},
 	{Name: "within", Affects: spec.Outputs, Required: true, Form: spec.Into(func(j *Join) *time.Duration { return &j.Within }, spec.Span(0, 30*spec.Day)), Example: "10m",
@@ -70,9 +70,9 @@ var joinFields = []spec.Field[Join]{
 	{Name: "before", Affects: spec.Outputs, Form: spec.Into(func(j *Join) *time.Duration { return &j.Before }, spec.Span(0, 30*spec.Day)), Example: "1m", Absent: "0s",
 		Help: "how much earlier than the left the right may be"},
 	{Name: "type", Affects: spec.Outputs, Form: spec.Into(func(j *Join) *string { return &j.Type }, spec.Choice[string]("left", "inner").Default("left")), Example: "inner",
-		Help: "left: a left without a right goes on when none can come any more; inner: it is dropped then"},
+		Help: "`left`: a left without a right continues when no right can arrive any more. `inner`: it is dropped then"},
 	{Name: "match", Affects: spec.State, Form: spec.Into(func(j *Join) *string { return &j.Match }, spec.Choice[string]("first", "last", "each").Default("first")), Example: "last",
-		Help: "with which right a left goes on: the earliest, as soon as no earlier one can come; the latest, when none can come any more; or with each, at the later event of the pair"},
+		Help: "which right a left is paired with. `first`: the earliest, as soon as no earlier one can arrive. `last`: the latest, when no other can arrive. `each`: every right, at the later event of the pair"},
 	{Name: "max", Affects: spec.Outputs, Form: spec.Into(func(j *Join) *JoinMax { return &j.Max }, spec.MappingOf(joinMaxFields)), Example: "{rows: 1000000, bytes: 1GB}", Absent: "as below"},
 }
 
@@ -182,7 +182,7 @@ func (j *Join) bindOn(s *lang.Scope, path string, op *operator.Join, left, right
 			switch {
 			case !ok: // the field has a finding already
 			case slot.Type.Kind != value.String && slot.Type.Kind != value.Int:
-				s.Fail(at, "%q is of type %v: what a pair has in common is of type string or int", side.name, slot.Type)
+				s.Fail(at, "%q is of type %v: a pair is joined on fields of type string or int", side.name, slot.Type)
 			default:
 				op.On[i], types[i] = append(op.On[i], slot), slot.Type.Kind.String()
 			}

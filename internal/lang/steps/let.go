@@ -24,7 +24,7 @@ var letKind = lang.KindOf("let", spec.Outputs, spec.Into(func(l *Let) *[]lang.Bi
 func (*Decide) StepKind() *lang.StepKind { return &decideKind }
 
 var decideKind = lang.KindOf("decide", spec.Outputs, spec.Into(func(d *Decide) *[]lang.Binding { return &d.List }, lang.ReadBindings),
-	`{action: 'fraud.score > 0.9 ? "block" : "allow"'}`, "like `let`; the names are what `emit` writes where it does not say what")
+	`{action: 'fraud.score > 0.9 ? "block" : "allow"'}`, "like `let`; an `emit` without `value` writes these names")
 
 // Declare implements Step.
 func (l *Let) Declare(d *lang.Declared) { d.AddBindings(l.List) }

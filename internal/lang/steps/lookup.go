@@ -94,7 +94,7 @@ var lookupFieldsAbove = []spec.Field[Lookup]{
 	{Name: "name", Affects: spec.Outputs, Required: true, Form: spec.Into(func(l *Lookup) *string { return &l.Name }, spec.ReadName), Example: "profile"},
 	{Name: "table", Affects: spec.State, Form: spec.Into(func(l *Lookup) *string { return &l.Table }, spec.ReadName), Example: "users"},
 	{Name: "envelope", Affects: spec.State, Form: spec.Into(func(l *Lookup) *envelope.Kind { return &l.Versions.Envelope }, lang.ReadRowEnvelope), Example: "debezium", Absent: "the value of a record is the row",
-		Help: "of a table: what rows stand in. `debezium`: change events. The key of a row is that of its record, without a schema, and the row is that after the change. Deletions and records without a value delete the row"},
+		Help: "of a table: the wrapper around rows. `debezium`: change events. The key of a row is that of its record, without a schema, and the row is that after the change. Deletions and records without a value delete the row"},
 	{Name: "format", Affects: spec.State, Form: spec.Into(func(l *Lookup) *lang.Format { return &l.Versions.Format }, lang.ReadRowFormat), Example: "schema_registry", Absent: "json",
 		Help: "of a table: how rows are encoded: a name, or a mapping for a schema of a file. With `schema_registry` keys and values that begin with the id of a schema are read by it, and a key is the text, integer or only column. Rows wait while the registry is away"},
 	{Name: "as_of", Affects: spec.State, Form: spec.Into(func(l *Lookup) *string { return &l.Versions.AsOf }, spec.Choice[string]("arrival", "event").Default("arrival")), Example: "event", Absent: "arrival",
@@ -109,27 +109,27 @@ var lookupFieldsAbove = []spec.Field[Lookup]{
 
 var lookupFieldsBelow = []spec.Field[Lookup]{
 	{Name: "key", Affects: spec.Outputs, Required: true, Or: "vector", Form: spec.Into(func(l *Lookup) *string { return &l.Key }, spec.ReadName),
-		Example: "user", Help: "what the row is found by, of type string or int", Absent: "required, or `vector`"},
+		Example: "user", Help: "the key of the row, of type string or int", Absent: "required, or `vector`"},
 	{Name: "vector", Affects: spec.Outputs, Form: spec.Into(func(l *Lookup) *string { return &l.Vector }, spec.ReadName), Example: "embed.vector", Absent: "required, or `key`",
 		Help: "of type `number[n]`: instead of the row of a key, the documents of `postgres` that are nearest to it"},
 	{Name: "limit", Affects: spec.Outputs, Form: spec.Into(func(l *Lookup) *int { return &l.Limit }, spec.Whole[int](1, 100).Default(lang.DefaultNearest)), Example: "3", Help: "how many documents are found at most"},
 	{Name: "where", Affects: spec.Outputs, Form: spec.Into(func(l *Lookup) *[]lang.Binding { return &l.Where }, lang.ReadBindingSet),
 		Example: "{customer: customer, kind: '\"chat\"'}", Absent: "all documents", Help: "columns, each with an expression of type string or int that it equals"},
 	{Name: "distance", Affects: spec.Outputs, Form: spec.Into(func(l *Lookup) *string { return &l.Distance }, spec.Choice[string]("cosine", "l2", "inner_product").Default("cosine")), Example: "l2", Help: "the measure of distance: smaller is nearer"},
-	{Name: "join", Affects: spec.Outputs, Form: spec.Into(func(l *Lookup) *string { return &l.Join }, spec.TextOf("a text").Default(lang.DefaultJoin)), Example: "', '", Help: "what stands between the texts of documents"},
+	{Name: "join", Affects: spec.Outputs, Form: spec.Into(func(l *Lookup) *string { return &l.Join }, spec.TextOf("a text").Default(lang.DefaultJoin)), Example: "', '", Help: "the text between the texts of documents"},
 	{Name: "when", Affects: spec.Outputs, Form: spec.Into(func(l *Lookup) *string { return &l.When }, lang.ReadBool), Example: `kind == "post"`,
 		Absent: "always", Help: "condition for events; others find no row"},
 	{Name: "fields", Affects: spec.Outputs, Required: true, Form: spec.Into(func(l *Lookup) *[]lang.Field { return &l.Fields }, lang.ReadFields),
 		Example: "{trusted: bool, level: optional int}", Help: "fields of the row, with their types: names behind that of the lookup, as `profile.trusted`"},
 	{Name: "empty", Affects: spec.Outputs, Form: spec.Into(func(l *Lookup) *[]lang.Binding { return &l.Empty }, lang.ReadBindingSet),
-		Example: "{trusted: false}", Help: "what fields are where there is no row: names to expressions", Absent: "they are optional"},
+		Example: "{trusted: false}", Help: "the values of the fields if no row is found: names to expressions", Absent: "they are optional"},
 	{Name: "cache", Affects: spec.Nothing, Form: spec.Into(func(l *Lookup) *RowCache { return &l.Cache }, spec.MappingOf(rowCacheFields)), Example: "{ttl: 1m, max: 256MiB}",
-		Help: ofOutside + ": keeps rows in the memory of the process", Absent: "it is asked for each event"},
+		Help: ofOutside + ": keeps rows in the memory of the process", Absent: "one call for each event"},
 	{Name: "batch", Affects: spec.Nothing, Form: spec.Into(func(l *Lookup) *RowBatch { return &l.Batch }, spec.MappingOf(rowBatchFields)), Example: "{size: 500}", Help: ofOutside + ": which keys share a call", Absent: "as below"},
 	{Name: "journal", Affects: spec.Nothing, Form: spec.Optional(func(l *Lookup) **lang.Journal { return &l.Journal }, lang.ReadJournal), Example: "true", Absent: "none are",
-		Help: "keeps the row of each event beside the partition, so that it sees that row whenever it is computed again; every event is queued then"},
+		Help: "keeps the row of each event beside the partition, so that the event reads the same row when it is computed again. Every event is then queued"},
 	{Name: "call", Affects: spec.Nothing, Form: spec.Optional(func(l *Lookup) **lang.Calling { return &l.Call }, spec.MappingOf(lang.CallingFields)), Example: "{timeout: 500ms, breaker: {open: queue}}",
-		Help: ofOutside + ": how it is called, that may be slow, late or down", Absent: "as below"},
+		Help: ofOutside + ": how it is called, and how long it may be slow or down", Absent: "as below"},
 	{Name: "async", Affects: spec.Outputs, Form: spec.Into(func(l *Lookup) *bool { return &l.Async }, spec.OnlyTrue()), Example: "true", Absent: "events wait for the rows of those before them"},
 	{Name: "ordered", Affects: spec.Outputs, Form: spec.Into(func(l *Lookup) *bool { return &l.Ordered }, spec.OnlyTrue()), Example: "true", Absent: "queued events continue in any order"},
 }
@@ -204,7 +204,7 @@ func formOf(k lang.Kinds) (form spec.Form[Lookup], err error) {
 			}
 		}
 		if len(r.Errors) == before && given != 1 {
-			r.Fail(r.Places[path].Offset, path, fmt.Sprintf("rows are in one place: a lookup has exactly one of %s", spec.Listed(places, "and")), "name a topic as `table`, or say where else the rows are")
+			r.Fail(r.Places[path].Offset, path, fmt.Sprintf("a lookup has exactly one of %s", spec.Listed(places, "and")), "name a topic as `table`, or another source of rows")
 		}
 	}, Print: printLookup, Shape: f.Shape}, err
 }
@@ -262,7 +262,7 @@ func (l *Lookup) Bind(s *lang.Scope, path string) {
 		l.rowsOnly(s, path)
 		key = l.bindKey(s, path+".key")
 	} else if !outside {
-		s.Fail(path+".vector", "a table finds no documents by a vector: near documents are found by a kind that does, such as postgres")
+		s.Fail(path+".vector", "a table cannot find documents by a vector: use a kind that can, such as postgres")
 	}
 	var f found
 	if l.When != "" {
@@ -278,7 +278,7 @@ func (l *Lookup) Bind(s *lang.Scope, path string) {
 			s.Fail(path+".format", "it is of the rows of a table")
 			s.Hint("remove it")
 		}
-		l.ofVersions(s, path, "remove it: a source outside of the log is asked for the row of now")
+		l.ofVersions(s, path, "remove it: a source outside of the log returns the current row")
 		l.bindOutside(s, path, key, &f, before)
 		return
 	}
@@ -305,22 +305,22 @@ func (l *Lookup) Bind(s *lang.Scope, path string) {
 func (l *Lookup) bindTable(s *lang.Scope, path string) table.Spec {
 	switch {
 	case l.Table == "":
-		s.Fail(path+".table", "missing: name the topic whose newest record of a key is its row, or say where else rows are")
+		s.Fail(path+".table", "missing: name a topic (the newest record of a key is its row), or another source of rows")
 	case !naming.ValidTopic(l.Table):
 		s.Fail(path+".table", "%q is not a topic name: use letters, digits, '.', '_' and '-'", l.Table)
 	case naming.Reserved(s.Pipeline.Name, l.Table):
 		s.Unreserved(path+".table", l.Table)
 	case !eachInput(s, func(in *lang.Input) bool { return in.Topic != l.Table }):
 		s.Fail(path+".table", "the pipeline reads %q: an event would find itself, or one that comes after it", l.Table)
-		s.Hint("what earlier events of a key said is a feature: last, or windows")
+		s.Hint("use a feature to read earlier events of a key: last, or windows")
 	}
 	for _, word := range []struct {
 		name  string
 		given bool
 	}{{"cache", l.Cache != (RowCache{})}, {"batch", l.Batch != (RowBatch{})}, {"call", l.Call != nil}, {"journal", l.Journal != nil}, {"async", l.Async}, {"ordered", l.Ordered}} {
 		if word.given && l.Table != "" {
-			s.Fail(path+"."+word.name, "the rows of a table are beside the partition: nothing is asked")
-			s.Hint("remove it, or say in place of table where else rows are")
+			s.Fail(path+"."+word.name, "the rows of a table are stored beside the partition: the lookup makes no calls")
+			s.Hint("remove it, or name another source of rows instead of table")
 		}
 	}
 	return table.Spec{Topic: l.Table, Own: inputKeyed(s, l.Key), Envelope: l.Versions.Envelope, Encoded: encoding(&l.Versions.Format)}
@@ -341,7 +341,7 @@ func encoding(f *lang.Format) string {
 
 func (l *Lookup) bindKey(s *lang.Scope, path string) value.Slot {
 	if l.Key == "" {
-		s.Fail(path, "missing: name what the row is found by")
+		s.Fail(path, "missing: name the key of the row")
 		return value.Slot{}
 	}
 	slots := s.Slots(path, l.Key)
@@ -359,11 +359,11 @@ func (l *Lookup) bindKey(s *lang.Scope, path string) value.Slot {
 
 func (l *Lookup) bindFields(s *lang.Scope, path string, into *found) {
 	if len(l.Fields) == 0 {
-		s.Fail(path+".fields", "missing: name what is read of the row, and its type")
+		s.Fail(path+".fields", "missing: name the fields that are read from the row, with their types")
 	}
 	for _, e := range l.Empty {
 		if !slices.ContainsFunc(l.Fields, func(f lang.Field) bool { return f.Name == e.Name }) {
-			s.Fail(path+".empty."+e.Name, "%q is none of the fields", e.Name)
+			s.Fail(path+".empty."+e.Name, "%q is not one of the fields", e.Name)
 		}
 	}
 	for i, f := range l.Fields {
@@ -445,7 +445,7 @@ func (l *Lookup) writesRows(s *lang.Scope, path string, own bool) bool {
 		refuse("by late events", "give late another topic")
 	}
 	if written && l.Versions.Envelope != envelope.None {
-		s.Fail(path+".envelope", "the pipeline writes %q itself, and not in an envelope", l.Table)
+		s.Fail(path+".envelope", "the pipeline writes %q itself, without an envelope", l.Table)
 		s.Hint("remove envelope, or have another pipeline write the table")
 	}
 	if written && !l.Versions.Format.IsJSON() {
@@ -481,7 +481,7 @@ func (l *Lookup) rowsOnly(s *lang.Scope, path string) {
 		given bool
 	}{{"limit", l.Limit != 0}, {"where", l.Where != nil}, {"distance", l.Distance != ""}, {"join", l.Join != ""}} {
 		if word.given {
-			s.Fail(path+"."+word.name, "it is of documents that are found by a vector: there is a key")
+			s.Fail(path+"."+word.name, "it applies to documents that are found by a vector, and this lookup has a key")
 			s.Hint("give vector instead of key, or remove it")
 		}
 	}

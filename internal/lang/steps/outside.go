@@ -40,7 +40,7 @@ func (b *boundOutside) Lower(*lang.Plan, lang.At) operator.Operator { return &b.
 // bindOutside binds a lookup outside the log. before is the number of errors before the lookup.
 func (l *Lookup) bindOutside(s *lang.Scope, path string, key value.Slot, f *found, before int) {
 	if l.Table != "" {
-		s.Fail(path, "rows are in one place: there are table and %s", l.Kind)
+		s.Fail(path, "a lookup has one source of rows, and this one has table and %s", l.Kind)
 		s.Hint("remove one of them")
 	}
 	if l.Cache.TTL < 0 || l.Cache.TTL > 24*time.Hour {
@@ -101,7 +101,7 @@ func (l *Lookup) bindConfig(s *lang.Scope, path string) {
 	case searches:
 		s.Found(path, l.Kind, searcher.CheckSearch(l.search(s.Pipeline.Name)))
 	default:
-		s.Fail(path+".vector", "%s finds no documents by a vector: near documents are found by a kind that does, such as postgres", l.Kind)
+		s.Fail(path+".vector", "%s cannot find documents by a vector: use a kind that can, such as postgres", l.Kind)
 	}
 	if warner, ok := l.Config.(lookup.Warner); ok && len(s.Errs) == before {
 		s.Warned(path, l.Kind, warner.Warnings(l.told(s.Pipeline.Name)))
@@ -180,12 +180,12 @@ func (l *Lookup) nearest(s *lang.Scope, path string, stage *operator.Score) {
 		s.Fail(path+".limit", "%d is out of range: use 1 to %d documents", l.Limit, nearestLimitMax)
 	}
 	if !slices.Contains([]string{"", "cosine", "l2", "inner_product"}, l.Distance) {
-		s.Fail(path+".distance", "%q is none: use cosine, l2 or inner_product", l.Distance)
+		s.Fail(path+".distance", "%q is not a distance: use cosine, l2 or inner_product", l.Distance)
 	}
 	stage.Inputs, stage.Codes = s.Slots(path+".vector", l.Vector), []*category.Codes{nil}
 	for i, slot := range stage.Inputs {
 		if i > 0 || slot.Type.Kind != value.Vector || slot.Type.Optional {
-			s.Fail(path+".vector", "%q is of type %v: documents are near to one number[n] that is always there, as a model that embeds has it", slot.Name, slot.Type)
+			s.Fail(path+".vector", "%q is of type %v: vector must be one number[n] that is always there, such as the output of an embedding model", slot.Name, slot.Type)
 			break
 		}
 	}
@@ -198,7 +198,7 @@ func (l *Lookup) nearest(s *lang.Scope, path string, stage *operator.Score) {
 	}
 	for _, f := range l.Fields {
 		if t, err := value.ParseType(f.Type); f.Name == "distance" && err == nil && t.Kind != value.Number {
-			s.Fail(path+".fields.distance", "how far the nearest document is is a number, not %v", t)
+			s.Fail(path+".fields.distance", "the distance of a document is a number, not %v", t)
 		}
 	}
 }

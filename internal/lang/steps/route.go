@@ -32,7 +32,7 @@ var caseFields = []spec.Field[lang.Case]{
 
 var caseBudget = spec.Field[lang.Case]{
 	Name: "budget", Affects: spec.Nothing, Form: spec.Into(func(c *lang.Case) *time.Duration { return &c.Budget }, lang.ReadShare), Example: "30s", Absent: "the pipeline's `budget`",
-	Help: "what 99 of 100 of its events keep, from their append until their outputs are durable; of the first route alone",
+	Help: "the limit that 99 of 100 of its events keep, from their append until their outputs are durable; only in the first route",
 }
 
 // defaultFields are the fields of the default case.
@@ -42,7 +42,7 @@ var defaultFields = []spec.Field[lang.Case]{
 	{Name: "when", Refused: "`default` has no condition", Instead: "remove it: the default takes every event that no case takes"},
 }
 
-const caseStepsMean = "what happens to the event; dlq makes it a dead letter, drop ends it, and what the steps above it did stays"
+const caseStepsMean = "the steps for the event. dlq makes it a dead letter, and drop ends it; the results of the steps above stay"
 
 var (
 	caseEnd   = spec.Into(func(c *lang.Case) *string { return &c.Then }, spec.Choice[string]("dlq", "drop"))
@@ -97,7 +97,7 @@ func (r *Route) Bind(s *lang.Scope, path string) {
 	if s.Cases == nil && len(s.Guards) == 0 {
 		s.Cases = stage
 	} else if i := slices.IndexFunc(cases, func(way lang.Case) bool { return way.Budget != 0 }); i >= 0 {
-		s.Fail(path+"."+cases[i].Name+".budget", "events are measured by the case that they take of the first route: another has no budgets")
+		s.Fail(path+"."+cases[i].Name+".budget", "events are measured by their case of the first route: other routes have no budgets")
 		s.Hint("give one to a case of the first route, or to the pipeline")
 	}
 	s.Add(r, path, lang.Ready(stage, lang.Place{Waves: s.Fed(stage.When...)}))
@@ -148,7 +148,7 @@ func bindCase(s *lang.Scope, path string, cases []lang.Case, i int, stage *opera
 	case slices.ContainsFunc(cases[:i], func(o lang.Case) bool { return o.Name == way.Name }):
 		s.Fail(at, "two cases are named %q", way.Name)
 	case otherwise && i != len(cases)-1:
-		s.Fail(at, "default takes what no case before it took, so it is the last one")
+		s.Fail(at, "default takes the events that no other case takes, so it must be the last case")
 	case otherwise && way.When != "":
 		s.Fail(at+".when", "default has no condition")
 	case otherwise && i == 0:

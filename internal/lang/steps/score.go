@@ -80,9 +80,9 @@ var scoreFields = []spec.Field[Score]{
 	{Name: "async", Affects: spec.Outputs, Form: spec.Into(func(s *Score) *bool { return &s.Async }, spec.OnlyTrue()), Example: "true", Absent: "events wait for the scores of those before them",
 		Help: "events are queued, and scored off the loop: those that need no score do not wait for them"},
 	{Name: "ordered", Affects: spec.Outputs, Form: spec.Into(func(s *Score) *bool { return &s.Ordered }, spec.OnlyTrue()), Example: "true", Absent: "queued events continue in any order",
-		Help: "the events of a key are queued behind one of it that is, and are done with in their order"},
-	{Name: "partial", Affects: spec.Outputs, Form: spec.Optional(func(s *Score) **Partial { return &s.Partial }, spec.MappingOf(partialFields)), Example: "{topic: drafts, interval: 250ms}", Absent: "no records of them",
-		Help: "the words that a chat model has said so far, as records, while an `async` score waits for the rest: {id, model_output}, all words of the event in each. The output of the pipeline is the answer"},
+		Help: "if an event is queued, later events of its key are queued behind it, and they continue in order"},
+	{Name: "partial", Affects: spec.Outputs, Form: spec.Optional(func(s *Score) **Partial { return &s.Partial }, spec.MappingOf(partialFields)), Example: "{topic: drafts, interval: 250ms}", Absent: "no such records",
+		Help: "writes the words that a chat model has generated so far as records, while an `async` score waits for the rest: {id, model_output}, with all words of the event in each. The output of the pipeline is the answer"},
 	{Name: "on_failure", Affects: spec.State, Form: spec.Into(func(s *Score) *[]lang.Step { return &s.OnFailure }, lang.ReadSteps), Example: "[emit: {topic: unscored, value: [tx]}]", Absent: "it is a dead letter",
 		Help: "steps for an event that is given up: let, decide, call and emit; it is a dead letter too, unless they write something"},
 }
@@ -104,7 +104,7 @@ func (s *Score) Declare(d *lang.Declared) { d.AddOutputs(s.prefix()+".", s.Model
 func (s *Score) Effect() lang.Effects {
 	e := lang.Effects{Fails: true, OnFailure: s.OnFailure}
 	if s.Partial != nil {
-		e.Writes = []lang.Write{{Topic: s.Partial.Topic, Silent: true, By: "words of an answer", Instead: "give partial another topic"}}
+		e.Writes = []lang.Write{{Topic: s.Partial.Topic, Silent: true, By: "partial answers", Instead: "give partial another topic"}}
 	}
 	return e
 }
@@ -422,13 +422,13 @@ func (b *boundScore) openCalling(r *lang.Resources, m lang.Loaded, stage *operat
 	switch {
 	case stage.Calling == nil:
 		if b.Ordered {
-			r.Fail(b.path+".ordered", "the events of a key are in order: nothing is queued here")
+			r.Fail(b.path+".ordered", "the events of a key are in order already: this step queues no events")
 			r.Hint("remove it, or write async: true, or a call at its model")
 		}
 		return
 	case m.Info().State > 0:
-		r.Fail(b.path+".model", "model %s keeps something of each key, so it is called in the place of an event, and not off the loop", m.Name)
-		r.Hint("remove call, of the model, and async")
+		r.Fail(b.path+".model", "model %s keeps state of each key, so its calls run in log order and cannot be async", m.Name)
+		r.Hint("remove call of the model, and async")
 	case stage.Calling.Open == operator.OpenFallback && b.When == "" && slices.ContainsFunc(stage.Fallback, func(p *expression.Program) bool { return p == nil }):
 		r.Fail(b.path+".fallback", "missing: the breaker of model %s has open: fallback", m.Name)
 	}
@@ -442,9 +442,9 @@ func (b *boundScore) openPartial(r *lang.Resources, stage *operator.Score) {
 	path := b.path + ".partial"
 	switch {
 	case len(b.types) != 1 || b.types[0].Kind != value.String:
-		r.Fail(path, "model %s has other outputs than one string: there are no words of it to show", stage.Name)
+		r.Fail(path, "model %s must have one output of type string: partial shows its words", stage.Name)
 	case !stage.Async:
-		r.Fail(path, "words come while an event is queued")
+		r.Fail(path, "partial answers are written only while an event is queued")
 		r.Hint("write async: true in the score")
 	case b.Partial.Interval < 0 || b.Partial.Interval > time.Minute:
 		r.Fail(path+".interval", "%v is out of range: use 1ms to 1m", b.Partial.Interval)
@@ -478,7 +478,7 @@ func (b *boundScore) openContents(r *lang.Resources, info model.Info, stage *ope
 	switch {
 	case columns == nil:
 	case info.State > 0:
-		r.Fail(b.path+".model", "model %s keeps something of each key, so it is called in the place of an event, and content may have to be fetched again", stage.Name)
+		r.Fail(b.path+".model", "model %s keeps state of each key, so its calls run in log order and cannot wait for content", stage.Name)
 	default:
 		stage.Model, stage.Texts, stage.Contents = fetch.NewContents(stage.Model, columns), append(stage.Texts, urls...), true
 	}
@@ -517,7 +517,7 @@ func (b *boundScore) inlineInputs(r *lang.Resources) (inputs []model.ManifestInp
 	}
 	for _, g := range b.given {
 		if g.name != "" && len(g.list) > 1 {
-			r.Fail(g.path, "%q is %d values: an input is one", g.text, len(g.list))
+			r.Fail(g.path, "%q has %d values: an input takes one", g.text, len(g.list))
 		}
 		add(g.name, g.list)
 	}

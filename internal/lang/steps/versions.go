@@ -22,7 +22,7 @@ func (l *Lookup) ofVersions(s *lang.Scope, path, hint string) {
 		given bool
 	}{{"as_of", l.asOfEvent()}, {"time", l.Versions.Time != lang.RowTime{}}, {"history", l.Versions.History != 0}, {"wait", l.Versions.Wait != 0}} {
 		if word.given {
-			s.Fail(path+"."+word.name, "it is of a table as of the event")
+			s.Fail(path+"."+word.name, "it applies to a table with as_of: event")
 			s.Hint(hint)
 		}
 	}
@@ -49,7 +49,7 @@ func (l *Lookup) bindVersions(s *lang.Scope, path string, spec *table.Spec) {
 		s.Hint("give as much history as lateness, or more")
 	}
 	if p99 := s.Pipeline.Budget.P99; p99 > 0 && l.Versions.Wait >= p99 {
-		s.Warnings = append(s.Warnings, fmt.Sprintf("%s.wait: each event waits for rows for %v, and budget.p99 is %v: no event keeps it", path, l.Versions.Wait, p99))
+		s.Warnings = append(s.Warnings, fmt.Sprintf("%s.wait: each event waits for rows for %v, and budget.p99 is %v: no event can keep the budget", path, l.Versions.Wait, p99))
 	}
 	l.bindRowTime(s, path+".time", &spec.Versions)
 	if slices.ContainsFunc(s.Tables, func(o table.Spec) bool {
@@ -70,7 +70,7 @@ func (l *Lookup) bindRowTime(s *lang.Scope, path string, into *table.Versions) {
 	into.Field, into.Kind, into.Unit, into.Layout = t.Field, value.Int, unit, t.Format
 	switch {
 	case t.Field == "":
-		s.Fail(path+".field", "missing: name the field of the row from whose time on it is valid")
+		s.Fail(path+".field", "missing: name the field with the start of the row's validity")
 	case t.Format != "" && t.Unit != "":
 		s.Fail(path+".format", "remove unit or format: only one is allowed")
 	case t.Format != "":

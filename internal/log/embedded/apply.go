@@ -122,7 +122,7 @@ func (l *Log) publishRecords(seq uint64, s *section, at place, redo bool, metas 
 		return fmt.Errorf("records of %s/%d, which does not exist: %w", v.topic, v.index, errFormat)
 	}
 	if n := len(p.spans); n > 0 && p.spans[n-1].next != v.first {
-		return fmt.Errorf("%v goes on at offset %d, not %d: %w", p.Partition, v.first, p.spans[n-1].next, errFormat)
+		return fmt.Errorf("%v continues at offset %d, not %d: %w", p.Partition, v.first, p.spans[n-1].next, errFormat)
 	}
 	next := v.first + stream.Offset(v.count)
 	if next > p.base { // otherwise the records were deleted with their topic

@@ -14,18 +14,18 @@ import (
 
 func TestOptionsOutOfBoundsAreRefusedWithAReason(t *testing.T) {
 	for want, o := range map[string]Options{
-		"SegmentBytes is 1, less than 16384: a segment holds many frames":                      {SegmentBytes: 1},
-		"SegmentBytes is 2147483648, more than 1073741824: recovery reads":                     {SegmentBytes: 2 << 30},
-		"GroupInterval is 3600000000000, more than 60000000000: every append waits as long":    {GroupInterval: time.Hour},
-		"GroupEvents is -1, less than 1":                                                       {GroupEvents: -1},
-		"GroupBytes is 2097152, more than 1048576: a group is one frame":                       {GroupBytes: 2 << 20, MaxFrameBytes: 1 << 20},
-		"QueueBytes is 1024, less than 16777216: the largest append waits in it":               {QueueBytes: 1 << 10},
-		"CheckpointBytes is 2199023255552, more than 1099511627776: a crash redoes as much":    {CheckpointBytes: 2 << 40},
-		"CheckpointInterval is 7200000000000, more than 3600000000000: a crash redoes as much": {CheckpointInterval: 2 * time.Hour},
-		"RetainBytes is 1024, less than 67108864: files go whole":                              {RetainBytes: 1 << 10},
-		"MaxFrameBytes is 67108865, more than 67108864: a frame lies in one segment":           {MaxFrameBytes: 64<<20 + 1},
-		"MaxRecordBytes is 67108864, more than 16777216: a record lies in one frame":           {MaxRecordBytes: 64 << 20},
-		"StateMemoryBytes is 1, less than 65536: what a step changes must fit":                 {StateMemoryBytes: 1},
+		"SegmentBytes is 1, less than 16384: a segment holds many frames":                              {SegmentBytes: 1},
+		"SegmentBytes is 2147483648, more than 1073741824: recovery reads":                             {SegmentBytes: 2 << 30},
+		"GroupInterval is 3600000000000, more than 60000000000: every append waits this long":          {GroupInterval: time.Hour},
+		"GroupEvents is -1, less than 1":                                                               {GroupEvents: -1},
+		"GroupBytes is 2097152, more than 1048576: a group is one frame":                               {GroupBytes: 2 << 20, MaxFrameBytes: 1 << 20},
+		"QueueBytes is 1024, less than 16777216: the largest append waits in it":                       {QueueBytes: 1 << 10},
+		"CheckpointBytes is 2199023255552, more than 1099511627776: a crash repeats this much work":    {CheckpointBytes: 2 << 40},
+		"CheckpointInterval is 7200000000000, more than 3600000000000: a crash repeats this much work": {CheckpointInterval: 2 * time.Hour},
+		"RetainBytes is 1024, less than 67108864: whole files are deleted":                             {RetainBytes: 1 << 10},
+		"MaxFrameBytes is 67108865, more than 67108864: a frame lies in one segment":                   {MaxFrameBytes: 64<<20 + 1},
+		"MaxRecordBytes is 67108864, more than 16777216: a record lies in one frame":                   {MaxRecordBytes: 64 << 20},
+		"StateMemoryBytes is 1, less than 65536: the changes of a step must fit":                       {StateMemoryBytes: 1},
 	} {
 		if err := o.Validate(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not say %q", err, want)

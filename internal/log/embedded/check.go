@@ -94,7 +94,7 @@ type Moved struct {
 }
 
 // errReadOnly is the error of a call that tries to change a directory during Check.
-var errReadOnly = fmt.Errorf("check only reads: %w", syscall.EROFS)
+var errReadOnly = fmt.Errorf("the check only reads: %w", syscall.EROFS)
 
 // Check reads the whole directory of a closed log, every frame, index and checkpoint block, and
 // changes nothing. The report lists all damage.
@@ -155,7 +155,7 @@ func isLog(fs vfs.FS, dir string) (err error) {
 			return nil
 		}
 	}
-	return fmt.Errorf("it is no data directory: %w", err)
+	return fmt.Errorf("it is not a data directory: %w", err)
 }
 
 func (c *checker) run() error {
@@ -183,7 +183,7 @@ func (c *checker) run() error {
 		return err
 	}
 	if c.metaLost {
-		c.report.Stuck = append(c.report.Stuck, "without META or its copy no frame can be told from other bytes: restore one of them from a copy of this directory, of any age, and run the command again")
+		c.report.Stuck = append(c.report.Stuck, "without META or its copy, frames cannot be identified: restore one of them from any backup of this directory, and run the command again")
 		return nil
 	}
 	if err := c.walk(); err != nil {
@@ -245,10 +245,10 @@ func (c *checker) indexes() error {
 		switch last := i == len(c.segments)-1; {
 		case err != nil:
 			c.badIndex = append(c.badIndex, path)
-			c.damage(Damage{Path: path, What: "the index is damaged: it is made again from the frames when the log opens, and nothing is lost"})
+			c.damage(Damage{Path: path, What: "the index is damaged: the log rebuilds it from the frames when it opens, and nothing is lost"})
 		case !last && s.last+1 != c.segments[i+1].first:
 			c.badIndex = append(c.badIndex, path)
-			c.damage(Damage{Path: path, What: fmt.Sprintf("the index ends with frame %d, its segment with frame %d: it is made again when the log opens", s.last, c.segments[i+1].first-1)})
+			c.damage(Damage{Path: path, What: fmt.Sprintf("the index ends with frame %d, its segment with frame %d: the log rebuilds the index when it opens", s.last, c.segments[i+1].first-1)})
 		default:
 			c.report.Indexes++
 		}

@@ -210,9 +210,9 @@ func (c *checker) end(w *walked, rest []byte, pos int64, bad uint64) {
 	case bad <= newest:
 		c.damage(Damage{Path: w.path, Offset: pos, First: bad, Last: newest, What: fmt.Sprintf("%s not whole, and frame %d was durable", frames(bad, newest), newest)})
 	case l.outdated(rest, bad):
-		c.damage(Damage{Path: w.path, Offset: pos, First: bad, Last: bad, What: "a frame of an epoch that this copy of META does not know: a version that knows no copy wrote META last, and it is gone"})
+		c.damage(Damage{Path: w.path, Offset: pos, First: bad, Last: bad, What: "a frame of an epoch that this copy of META does not have: an older version, which writes no copy, wrote META last, and META is missing"})
 	case h != (header{}) && (h.seq == bad || h.durable == bad-1):
-		c.report.Notes = append(c.report.Notes, fmt.Sprintf("%s at byte %d: frame %d is unfinished; nobody was told that it was durable, and it is cut when the log opens", w.path, pos, bad))
+		c.report.Notes = append(c.report.Notes, fmt.Sprintf("%s at byte %d: frame %d is unfinished and was never acknowledged; the log cuts it off when it opens", w.path, pos, bad))
 	}
 }
 
@@ -292,7 +292,7 @@ func (r *run) records(s *section) error {
 	p, next := v.partition(), v.first+stream.Offset(v.count)
 	x, found := r.parts[p]
 	if found && x.next != v.first {
-		return fmt.Errorf("%v goes on at offset %d, not %d: %w", p, v.first, x.next, errFormat)
+		return fmt.Errorf("%v continues at offset %d, not %d: %w", p, v.first, x.next, errFormat)
 	}
 	if !found {
 		x.first = v.first

@@ -176,7 +176,7 @@ func (c *cursor) coldBlocks(p *partition, from stream.Offset, id chunkID, path s
 	blocks := all[p.Partition]
 	i := sort.Search(len(blocks), func(i int) bool { return blocks[i].next() > from })
 	if i == len(blocks) {
-		return nil, c.log.damage(path, pos, 0, fmt.Sprintf("offset %d of %v is not where the index says", from, p.Partition))
+		return nil, c.log.damage(path, pos, 0, fmt.Sprintf("offset %d of %v is not at the place in the index", from, p.Partition))
 	}
 	return blocks[i:], nil
 }

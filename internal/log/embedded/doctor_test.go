@@ -444,7 +444,7 @@ func TestDoctorRefusesALiveDirectory(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if err := second(Check(t.TempDir())); err == nil || !strings.Contains(err.Error(), "no data directory") {
+	if err := second(Check(t.TempDir())); err == nil || !strings.Contains(err.Error(), "not a data directory") {
 		t.Error(err)
 	}
 }

@@ -180,7 +180,7 @@ func (g *ledger) check(t testing.TB, l *Log) error {
 	case i < len(g.acked):
 		return fmt.Errorf("acknowledged event %.20s is lost, of %d", g.acked[i], len(g.acked))
 	case len(slices.Compact(slices.Sorted(slices.Values(in)))) != len(in):
-		return fmt.Errorf("an event is there twice")
+		return fmt.Errorf("an event occurs twice")
 	case int(committed) > len(in):
 		return fmt.Errorf("committed %d of %d events", committed, len(in))
 	case committed < g.committed:

@@ -28,7 +28,7 @@ func (c *Config) Check() []error {
 	if c.URL == "embedded" {
 		return nil
 	}
-	return []error{&stream.Mistake{Field: "url", Err: fmt.Errorf("%q is no engine", c.URL), Hint: "write embedded, which has no settings: a command names the data directory with --data, a Go program in Open"}}
+	return []error{&stream.Mistake{Field: "url", Err: fmt.Errorf("%q is not an engine", c.URL), Hint: "write embedded, which has no settings: a command names the data directory with --data, a Go program in Open"}}
 }
 
 // Open implements stream.Config.

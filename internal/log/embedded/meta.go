@@ -95,7 +95,7 @@ func readMeta(fsys vfs.FS, dir string) (m meta, found bool, err error) {
 }
 
 // ErrForeign means that a folder holds other files and is not a data directory.
-var ErrForeign = errors.New("the folder holds other files and is no data directory")
+var ErrForeign = errors.New("the folder holds other files and is not a data directory")
 
 // own lists the names of all files that the log, and the processes that use it, create in a data
 // directory.

@@ -37,7 +37,7 @@ type DamageError struct {
 
 // Error says where the damage is and how to continue.
 func (e *DamageError) Error() string {
-	return fmt.Sprintf("%s is damaged at byte %d (frame %d): %s (next: afterbay doctor %s, which says what each way out would lose)",
+	return fmt.Sprintf("%s is damaged at byte %d (frame %d): %s (next: run afterbay doctor %s, which lists the remedies and what each would lose)",
 		e.Path, e.Offset, e.Seq, e.Reason, e.Dir)
 }
 
@@ -71,7 +71,7 @@ func (o *opener) open() error {
 	}
 	if !o.opts.ReadOnly {
 		if err := vfs.Protect(fs, o.dir, own...); err != nil {
-			o.opts.Logger.Warn("other users have permissions on the data directory: make the user of this process the owner of all that is in it (chown -R), or mount its file system so that no other user can read it", "dir", o.dir, "reason", err)
+			o.opts.Logger.Warn("other users have permissions on the data directory: make the user of this process the owner of all its files (chown -R), or mount its file system so that no other user can read it", "dir", o.dir, "reason", err)
 		}
 	}
 	o.opts.fs = fs
@@ -81,7 +81,7 @@ func (o *opener) open() error {
 	}
 	if lost := o.meta.lost; lost != nil {
 		o.recovery.LostMeta = lost.Path
-		o.opts.Logger.Warn("a copy of META is damaged; the other is used, and written over it", "file", lost.Path, "reason", lost.Reason)
+		o.opts.Logger.Warn("a copy of META is damaged; the log uses the other copy and replaces the damaged one", "file", lost.Path, "reason", lost.Reason)
 	}
 	others, err := o.list()
 	if err != nil {
@@ -162,7 +162,7 @@ func (o *opener) adopt(others []string) error {
 			return err
 		}
 		if seq > newest {
-			return o.damage(path, 0, newest+1, fmt.Sprintf("frame %d is in it, so those before it were durable, and the name of their segment", seq))
+			return o.damage(path, 0, newest+1, fmt.Sprintf("frame %d is in it, so the frames before it and the name of their segment were durable", seq))
 		}
 	}
 	for _, path := range others {
@@ -331,7 +331,7 @@ func (o *opener) tailEnd(s *segment, b []byte, last int) error {
 		return o.damage(s.path, s.end, bad, fmt.Sprintf("a valid frame follows at byte %d, which was written when this one was durable", s.end+int64(pos)))
 	}
 	if o.outdated(rest, bad) {
-		return o.damage(s.path, s.end, bad, "it is whole, and of an Open that the copy of META in use does not know: META is gone, and a version that knows no copy wrote it last")
+		return o.damage(s.path, s.end, bad, "it is complete, but the copy of META in use does not have its epoch: META is missing, and an older version, which writes no copy, wrote it last")
 	}
 	f, err := o.opts.fs.OpenReadWrite(s.path, vfs.WriteCategoryUnspecified)
 	if err != nil {

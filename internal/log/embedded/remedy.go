@@ -26,11 +26,11 @@ func (c *checker) remedies() {
 		case r.first == 1:
 			c.remedy(r, true)
 		case !c.sound():
-			c.stuck("frames %d to %d: the state cannot be made again without the frames before them", r.first, r.last)
+			c.stuck("frames %d to %d: the state cannot be rebuilt without the frames before them", r.first, r.last)
 		case r.first > cp.Applied+1:
-			c.stuck("frames %d to %d: the checkpoint ends with frame %d, and those in between are gone", r.first, r.last, cp.Applied)
+			c.stuck("frames %d to %d: the checkpoint ends with frame %d, and the frames in between are missing", r.first, r.last, cp.Applied)
 		default:
-			c.stuck("frames %d to %d: the checkpoint has parts of frames up to %d and cannot go back, and the frames before %d that would make it again are gone", r.first, r.last, floor, r.first)
+			c.stuck("frames %d to %d: the checkpoint has parts of frames up to %d and cannot go back, and the frames before %d that would rebuild it are missing", r.first, r.last, floor, r.first)
 		}
 	}
 	if !slices.ContainsFunc(c.runs, func(r *run) bool { return r.last >= floor && r.first <= cp.Applied+1 }) && c.sound() && cp.Applied > 0 && cp.Applied >= cp.Seen {
@@ -42,7 +42,7 @@ func (c *checker) remedies() {
 	if len(c.report.Remedies) > 0 {
 		c.report.Stuck = []string{}
 	} else if len(c.report.Stuck) == 0 {
-		c.stuck("there is no whole frame")
+		c.stuck("it has no complete frame")
 	}
 }
 

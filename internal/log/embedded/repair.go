@@ -54,7 +54,7 @@ type surgeon struct {
 
 func (s *surgeon) cut() error {
 	if _, err := s.fs.Stat(s.folder); err == nil {
-		return fmt.Errorf("%s is there already", s.folder)
+		return fmt.Errorf("%s exists already", s.folder)
 	}
 	for _, dir := range []string{"", "log", "idx", "state"} {
 		if err := s.fs.MkdirAll(s.fs.PathJoin(s.folder, dir), 0o700); err != nil {

@@ -121,7 +121,7 @@ func (l *Log) mayCreate(t stream.Topic) (made bool, err error) {
 	case !old.deleted:
 		return old.Key != "" || t.Key == "", nil
 	case old.Partitions > t.Partitions:
-		return false, fmt.Errorf("it had %d partitions when it was deleted, and offsets go on in each: create it with %d or more", old.Partitions, old.Partitions)
+		return false, fmt.Errorf("it had %d partitions when it was deleted, and offsets continue in each: create it with %d or more", old.Partitions, old.Partitions)
 	}
 	return false, l.roomFor(int(t.Partitions - old.Partitions))
 }

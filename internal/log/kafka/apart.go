@@ -20,17 +20,17 @@ import (
 func (l *Log) apart(group string, p stream.Partition, committed, position int64) error {
 	changelog := changelogOf(group, p).Topic
 	server := strings.Join(l.opts.Brokers, ",")
-	anew := "use another pipeline name to begin anew"
+	anew := "use another pipeline name to start from the beginning"
 	switch {
 	case position < 0:
-		return refuse(fmt.Sprintf("restore the topic; or, to compute the state anew from what the input still has, delete the group's offsets (%s), or %s", deleteOffsets(server, group, p.Topic), anew),
+		return refuse(fmt.Sprintf("restore the topic; or delete the group's offsets (%s) to compute the state again from the records that the input still has, or %s", deleteOffsets(server, group, p.Topic), anew),
 			"the group committed offset %d and its changelog %q is empty: it was deleted", committed, changelog)
 	case committed < 0:
-		return refuse(fmt.Sprintf("where the topic is the one that was read, set the offset again while no process of the pipeline runs (%s; afterbay doctor prints one for all partitions); else %s", setOffsets(server, group, []string{setLine(p, position)}), anew),
-			"the group has no committed offset, and its changelog %q says %d: brokers forget offsets when nobody was in the group for offsets.retention.minutes, or when the topic was deleted", changelog, position)
+		return refuse(fmt.Sprintf("if the topic was not replaced, set the offset again while no process of the pipeline runs (%s; afterbay doctor prints a command for all partitions); otherwise %s", setOffsets(server, group, []string{setLine(p, position)}), anew),
+			"the group has no committed offset, but its changelog %q has offset %d: brokers forget offsets when the group has no members for offsets.retention.minutes, or when the topic was deleted", changelog, position)
 	}
 	return refuse(fmt.Sprintf("set the offset again while no process of the pipeline runs (%s), or %s", setOffsets(server, group, []string{setLine(p, position)}), anew),
-		"the group committed offset %d and its changelog %q says %d: they are written together, so somebody changed one of them", committed, changelog, position)
+		"the group committed offset %d, but its changelog %q has offset %d: the engine writes both together, so one of them was changed from outside", committed, changelog, position)
 }
 
 // setLine returns a line of an offsets file, in the format of Kafka's own command.

@@ -98,7 +98,7 @@ func (l *Log) produce(ctx context.Context, client *kgo.Client, together *sync.Mu
 // tooLarge turns the brokers' size errors into stream.ErrTooLarge.
 func tooLarge(err error) error {
 	if errors.Is(err, kerr.MessageTooLarge) || errors.Is(err, kerr.RecordListTooLarge) {
-		return fmt.Errorf("%w: raise max.message.bytes of the topic, as afterbay doctor says, or set MaxRecordBytes below it: %w", stream.ErrTooLarge, err)
+		return fmt.Errorf("%w: raise max.message.bytes of the topic (see afterbay doctor), or set MaxRecordBytes below it: %w", stream.ErrTooLarge, err)
 	}
 	return err
 }

@@ -77,7 +77,7 @@ func (e topicEditor) grow(ctx context.Context, t stream.Topic) error {
 	case err != nil:
 		return err
 	case had > int(t.Partitions):
-		return fmt.Errorf("it had %d partitions when it was deleted, and offsets go on in each: create it with %d or more", had, had)
+		return fmt.Errorf("it had %d partitions when it was deleted, and offsets continue in each: create it with %d or more", had, had)
 	case had < int(t.Partitions):
 		req := kmsg.NewPtrCreatePartitionsRequest()
 		topic := kmsg.NewCreatePartitionsRequestTopic()
@@ -270,7 +270,7 @@ func (e topicEditor) deleteRecords(ctx context.Context, info topicInfo) error {
 			for _, p := range t.Partitions {
 				err := kerr.ErrorForCode(p.ErrorCode)
 				if errors.Is(err, kerr.PolicyViolation) {
-					return refuse("brokers delete records only of topics whose cleanup.policy has delete: set it to delete, or to compact,delete", "delete records of partition %d: %w", p.Partition, err)
+					return refuse("brokers delete records only if cleanup.policy of the topic has delete: set it to delete, or to compact,delete", "delete records of partition %d: %w", p.Partition, err)
 				}
 				if err != nil {
 					return fmt.Errorf("delete records of partition %d: %w", p.Partition, advise(err))

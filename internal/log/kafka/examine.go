@@ -136,15 +136,15 @@ func (e *examination) unreachable(about string, err error) {
 	found := fmt.Sprintf("it does not answer: %v", err)
 	switch {
 	case errors.Is(err, kerr.SaslAuthenticationFailed), errors.Is(err, kerr.UnsupportedSaslMechanism), errors.Is(err, kerr.IllegalSaslState):
-		e.find(Fault, about, found, "it does not know the user, the password or the way they are shown", "see that SASL mechanism, user and password are those of the listener: kafka-configs.sh --bootstrap-server "+e.server+" --describe --entity-type users")
+		e.find(Fault, about, found, "it rejects the user, the password or the SASL mechanism", "check that SASL mechanism, user and password match the listener: kafka-configs.sh --bootstrap-server "+e.server+" --describe --entity-type users")
 	case errors.As(err, &dns):
-		e.find(Fault, about, found, "its name has no address here", "name another address, or make the name known to this machine")
+		e.find(Fault, about, found, "its host name cannot be resolved on this machine", "use another address, or add the host name to DNS")
 	case errors.As(err, &eof), errors.Is(err, io.EOF):
-		e.find(Fault, about, found, "it ended the connection at once, as a listener does that wants TLS or SASL, or another user and password", "use TLS and SASL as the broker's listeners and listener.security.protocol.map say")
+		e.find(Fault, about, found, "it closed the connection at once: the listener may require TLS or SASL, or another user and password", "set TLS and SASL as in listeners and listener.security.protocol.map of the broker")
 	case strings.Contains(err.Error(), "tls: "), strings.Contains(err.Error(), "x509: "):
-		e.find(Fault, about, found, "the two do not agree on TLS", "connect without TLS where the listener is PLAINTEXT; else trust the authority that signed the broker's certificate")
+		e.find(Fault, about, found, "the TLS handshake failed", "connect without TLS if the listener is PLAINTEXT; otherwise trust the authority that signed the broker's certificate")
 	default:
-		e.find(Fault, about, found, "no broker listens there, or a firewall is between", "start the broker; see that its advertised.listeners can be reached from this machine")
+		e.find(Fault, about, found, "no broker listens there, or a firewall blocks the connection", "start the broker, and check that this machine can reach its advertised.listeners")
 	}
 }
 
@@ -195,14 +195,14 @@ func (e *examination) versions(ctx context.Context) bool {
 		name := versions.VersionGuess()
 		byVersion[name] = append(byVersion[name], b.NodeID)
 		if v, _ := versions.LookupMaxKeyVersion(int16(kmsg.TxnOffsetCommit)); v < 3 {
-			e.find(Fault, fmt.Sprintf("broker %d", b.NodeID), "Kafka "+name, "before 2.5 offsets cannot be fenced by the member that commits them", "upgrade it to 2.5 or later")
+			e.find(Fault, fmt.Sprintf("broker %d", b.NodeID), "Kafka "+name, "before 2.5, the brokers cannot fence offset commits by member", "upgrade it to 2.5 or later")
 		}
 	}
 	for name, ids := range byVersion {
 		e.sound(e.named(ids), "Kafka %s", name)
 	}
 	if len(byVersion) > 1 {
-		e.find(Note, "cluster", "brokers of several versions", "what an older broker lacks is used by none", "end the upgrade")
+		e.find(Note, "cluster", "brokers of several versions", "features that one broker lacks are not used", "end the upgrade")
 	}
 	if newest != nil {
 		e.features(newest)
@@ -220,7 +220,7 @@ func (e *examination) features(resp *kmsg.ApiVersionsResponse) {
 		return fmt.Sprintf("kafka-features.sh --bootstrap-server %s upgrade --feature %s", e.server, feature)
 	}
 	if v := levels["transaction.version"]; v < 2 {
-		e.find(Warning, "cluster", fmt.Sprintf("feature transaction.version=%d", v), "a record of an ended transaction that comes late can fall into the next one (KIP-890)", upgrade("transaction.version=2")+" (Kafka 4.0 and later)")
+		e.find(Warning, "cluster", fmt.Sprintf("feature transaction.version=%d", v), "a late record of an ended transaction can become part of the next one (KIP-890)", upgrade("transaction.version=2")+" (Kafka 4.0 and later)")
 	} else {
 		e.sound("cluster", "feature transaction.version=%d", v)
 	}
@@ -228,9 +228,9 @@ func (e *examination) features(resp *kmsg.ApiVersionsResponse) {
 	case v >= 1:
 		e.sound("cluster", "feature group.version=%d", v)
 	case e.log.opts.ServerGroups:
-		e.find(Fault, "cluster", fmt.Sprintf("feature group.version=%d", v), "the brokers assign no partitions (KIP-848), and the options ask for it", upgrade("group.version=1")+" (Kafka 4.0 and later), or use classic groups")
+		e.find(Fault, "cluster", fmt.Sprintf("feature group.version=%d", v), "the brokers do not assign partitions (KIP-848), but the options require it", upgrade("group.version=1")+" (Kafka 4.0 and later), or use classic groups")
 	default:
-		e.find(Note, "cluster", fmt.Sprintf("feature group.version=%d", v), "groups are classic ones, as the options ask for; the brokers could not assign partitions (KIP-848)", "")
+		e.find(Note, "cluster", fmt.Sprintf("feature group.version=%d", v), "groups are classic, as the options require; the brokers could not assign partitions (KIP-848)", "")
 	}
 }
 

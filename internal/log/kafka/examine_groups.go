@@ -50,7 +50,7 @@ func (e *examination) compare(ctx context.Context, r Reading, partitions int) {
 		case err != nil && lasting(err):
 			return // rights reports this
 		case err != nil:
-			e.find(Warning, about, fmt.Sprintf("its offsets could not be compared with its state: %v", err), "whether the pipeline goes on is not known", "examine again")
+			e.find(Warning, about, fmt.Sprintf("its offsets cannot be compared with its state: %v", err), "it is unknown whether the pipeline can continue", "examine again")
 			return
 		case after < 0 && committed >= 0:
 			deleted = append(deleted, i)
@@ -59,14 +59,14 @@ func (e *examination) compare(ctx context.Context, r Reading, partitions int) {
 		}
 	}
 	if len(deleted) > 0 {
-		e.find(Fault, about, fmt.Sprintf("the changelog says nothing of %s %v, of which the group committed offsets", plural(len(deleted), "partition"), deleted), "the changelog was deleted, so the state cannot be told and the pipeline does not start", "restore topic "+r.changelog()+"; or, to compute the state anew from what the input still has: "+deleteOffsets(e.server, r.Group, r.Topic))
+		e.find(Fault, about, fmt.Sprintf("the changelog has no entry for %s %v, but the group committed offsets of them", plural(len(deleted), "partition"), deleted), "the changelog was deleted, so the state is unknown and the pipeline does not start", "restore topic "+r.changelog()+"; or, to compute the state again from the records that the input still has: "+deleteOffsets(e.server, r.Group, r.Topic))
 	}
 	if len(differ) > 0 {
-		e.find(Fault, about, fmt.Sprintf("the offsets of %s %v are not those of the state, or were forgotten", plural(len(differ), "partition"), differ), "brokers forget the offsets of a group that nobody was in for offsets.retention.minutes, and those of a deleted topic; the pipeline does not start",
-			"where the topic is the one that was read, stop the pipeline and set them again: "+setOffsets(e.server, r.Group, lines)+"; else use another pipeline name to begin anew")
+		e.find(Fault, about, fmt.Sprintf("the offsets of %s %v differ from those of the state, or were forgotten", plural(len(differ), "partition"), differ), "brokers forget the offsets of a group without members after offsets.retention.minutes, and those of a deleted topic; the pipeline does not start",
+			"if the topic was not replaced, stop the pipeline and set them again: "+setOffsets(e.server, r.Group, lines)+"; else use another pipeline name to start from the beginning")
 	}
 	if len(deleted)+len(differ) == 0 {
-		e.sound(about, "its offsets are those of its state")
+		e.sound(about, "its offsets match its state")
 	}
 }
 
@@ -85,11 +85,11 @@ func (e *examination) members(ctx context.Context, group string) {
 	if err != nil || len(resp.Groups) != 1 || resp.Groups[0].ErrorCode != 0 || resp.Groups[0].State != "Empty" {
 		return // a group that the brokers assign has another type
 	}
-	found := "nobody is in it"
+	found := "it has no members"
 	if v := e.broker["offsets.retention.minutes"]; v != "" {
 		found += ", and offsets.retention.minutes=" + v
 	}
-	e.find(Note, "group "+group, found, "so long after the last process ended the brokers forget its offsets, and the pipeline does not start until they are set again", "start the pipeline before, or raise offsets.retention.minutes in server.properties of each broker")
+	e.find(Note, "group "+group, found, "the brokers forget its offsets this long after the last process ended, and the pipeline does not start until they are set again", "start the pipeline before that, or raise offsets.retention.minutes in server.properties of each broker")
 }
 
 // quotas looks for quotas that limit the user or the client id of the options.
@@ -99,7 +99,7 @@ func (e *examination) quotas(ctx context.Context) bool {
 		err = kerr.ErrorForCode(resp.ErrorCode)
 	}
 	if err != nil {
-		e.find(Note, "quotas", fmt.Sprintf("they are not to be seen: %v", err), "whether the brokers hold clients back is not checked", e.allow("--operation DescribeConfigs --cluster"))
+		e.find(Note, "quotas", fmt.Sprintf("they cannot be read: %v", err), "whether the brokers hold clients back is not checked", e.allow("--operation DescribeConfigs --cluster"))
 		return true
 	}
 	for _, entry := range resp.Entries {
@@ -119,12 +119,12 @@ func (e *examination) quotas(ctx context.Context) bool {
 		}
 		slices.SortFunc(entry.Values, func(a, b kmsg.DescribeClientQuotasResponseEntryValue) int { return strings.Compare(a.Key, b.Key) })
 		for _, v := range entry.Values {
-			e.find(Warning, "quotas", fmt.Sprintf("%s of %s is %g", v.Key, strings.Join(names, " and "), v.Value), "brokers hold back the answers of who is above it, so steps take longer and the pipeline falls behind",
+			e.find(Warning, "quotas", fmt.Sprintf("%s of %s is %g", v.Key, strings.Join(names, " and "), v.Value), "brokers delay the responses to a client above it, so steps take longer and the pipeline falls behind",
 				fmt.Sprintf("kafka-configs.sh --bootstrap-server %s --alter %s --delete-config %s", e.server, strings.Join(flags, " "), v.Key))
 		}
 	}
 	if !slices.ContainsFunc(e.findings, func(f Finding) bool { return f.About == "quotas" }) {
-		e.sound("quotas", "none holds back this user or client id")
+		e.sound("quotas", "no quota delays this user or client id")
 	}
 	return true
 }

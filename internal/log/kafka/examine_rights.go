@@ -64,7 +64,7 @@ func (e *examination) producerRights(ctx context.Context) {
 	e.transactionRights(ctx, producerPrefix, "")
 	for i := before; i < len(e.findings); i++ {
 		if f := &e.findings[i]; f.Level == Fault {
-			f.Level, f.Means = Note, "pipelines run; afterbay produce and POST are refused to this user, or those of a file and with Idempotency-Key"
+			f.Level, f.Means = Note, "pipelines run; this user cannot use afterbay produce and POST, or only without a file and Idempotency-Key"
 		}
 	}
 }
@@ -83,7 +83,7 @@ func (e *examination) topicRights(name string, needs []kmsg.ACLOperation) {
 	about := "topic " + name
 	if len(missing) == 0 {
 		if t.ErrorCode == 0 && t.AuthorizedOperations >= 0 {
-			e.sound(about, "all that is needed is allowed")
+			e.sound(about, "all required rights are granted")
 		}
 		return
 	}
@@ -102,7 +102,7 @@ func (e *examination) groupRights(ctx context.Context, group string) {
 // yet, since the request would create their topic.
 func (e *examination) tryGroup(ctx context.Context, about, group, allow string) {
 	if !e.made(offsetsTopic, offsetsFactor) {
-		e.find(Note, about, "its rights were not tried", "no group was ever made, and a try would make topic "+offsetsTopic, "examine again when a pipeline has run")
+		e.find(Note, about, "its rights were not checked", "no group was ever created, and a check would create topic "+offsetsTopic, "run the check again after a pipeline has run")
 		return
 	}
 	req := kmsg.NewPtrHeartbeatRequest()
@@ -111,14 +111,14 @@ func (e *examination) tryGroup(ctx context.Context, about, group, allow string) 
 	if err == nil {
 		err = kerr.ErrorForCode(resp.ErrorCode)
 	}
-	e.tried(about, err, kerr.GroupAuthorizationFailed, "nobody can join it", allow)
+	e.tried(about, err, kerr.GroupAuthorizationFailed, "no member can join it", allow)
 }
 
 // transactionRights tries to abort a transaction that does not exist.
 func (e *examination) transactionRights(ctx context.Context, prefix, means string) {
 	about := "transactional id " + prefix + "*"
 	if !e.made(transactionsTopic, transactionsFactor) {
-		e.find(Note, about, "its rights were not tried", "no transaction ever began, and a try would make topic "+transactionsTopic, "examine again when a pipeline has run")
+		e.find(Note, about, "its rights were not checked", "no transaction ever began, and a check would create topic "+transactionsTopic, "run the check again after a pipeline has run")
 		return
 	}
 	req := kmsg.NewPtrEndTxnRequest()
@@ -145,8 +145,8 @@ func (e *examination) tried(about string, err, refused error, means, allow strin
 	case errors.Is(err, refused):
 		e.find(Fault, about, "not allowed", means, e.allow(allow))
 	case err != nil && !errors.As(err, &answer):
-		e.find(Warning, about, fmt.Sprintf("its rights could not be tried: %v", err), "whether it may be used is not known", "examine again")
+		e.find(Warning, about, fmt.Sprintf("its rights cannot be checked: %v", err), "it is unknown whether the user may use it", "examine again")
 	default:
-		e.sound(about, "all that is needed is allowed")
+		e.sound(about, "all required rights are granted")
 	}
 }

@@ -29,36 +29,36 @@ var brokerSettings = []setting{
 		name: "add.partitions.to.txn.retry.backoff.ms", level: Warning,
 		wrong: func(_ *examination, v int64) bool { return v > 5 },
 		want:  func(*examination) int64 { return 1 },
-		means: "the first record of each transaction waits this long when the transaction before is not written out: most of what a small transaction takes. Short commit intervals gain nothing below it",
+		means: "the first record of each transaction waits this long if the previous transaction is not complete: this is most of the time of a small transaction. Commit intervals below it gain nothing",
 	}, {
 		name: "transaction.abort.timed.out.transaction.cleanup.interval.ms", level: Warning,
 		wrong: func(_ *examination, v int64) bool { return v > 1000 },
 		want:  func(*examination) int64 { return 1000 },
-		means: "the transaction of a process that was killed is ended up to this long after its timeout; until then nobody reads past it, and its partitions wait",
+		means: "a broker ends the transaction of a killed process up to this long after its timeout; until then consumers do not read past it, and its partitions wait",
 	}, {
 		name: "transaction.max.timeout.ms", level: Fault,
 		wrong: func(e *examination, v int64) bool { return v < milliseconds(e.log.opts.Timeouts.Transaction) },
 		want:  func(e *examination) int64 { return milliseconds(e.log.opts.Timeouts.Transaction) },
-		means: "the transaction timeout that is asked for is longer, so no transaction begins",
+		means: "the engine requests a longer transaction timeout, so no transaction begins",
 	}, {
 		name: "group.min.session.timeout.ms", level: Fault,
 		wrong: func(e *examination, v int64) bool {
 			return !e.log.opts.ServerGroups && v > milliseconds(e.log.opts.Timeouts.Session)
 		},
 		want:  func(e *examination) int64 { return milliseconds(e.log.opts.Timeouts.Session) },
-		means: "the session timeout that is asked for is shorter, so nobody is let into a group",
+		means: "the engine requests a shorter session timeout, so no member can join a group",
 	}, {
 		name: "group.max.session.timeout.ms", level: Fault,
 		wrong: func(e *examination, v int64) bool {
 			return !e.log.opts.ServerGroups && v < milliseconds(e.log.opts.Timeouts.Session)
 		},
 		want:  func(e *examination) int64 { return milliseconds(e.log.opts.Timeouts.Session) },
-		means: "the session timeout that is asked for is longer, so nobody is let into a group",
+		means: "the engine requests a longer session timeout, so no member can join a group",
 	}, {
 		name: "group.consumer.session.timeout.ms", level: Warning, dynamic: true,
 		wrong: func(e *examination, v int64) bool { return e.log.opts.ServerGroups && v > 10_000 },
 		want:  func(*examination) int64 { return 6000 },
-		means: "where the brokers assign partitions this is how long those of a killed process wait for another",
+		means: "if the brokers assign partitions: how long the partitions of a killed process wait for another process",
 	}, {
 		name: "group.initial.rebalance.delay.ms", level: Note,
 		wrong: func(_ *examination, v int64) bool { return v > 0 },
@@ -68,12 +68,12 @@ var brokerSettings = []setting{
 		name: "message.max.bytes", level: Fault, dynamic: true,
 		wrong: func(e *examination, v int64) bool { return v < e.batchBytes() },
 		want:  func(e *examination) int64 { return e.batchBytes() },
-		means: "a batch that a pipeline may write is larger, where a topic has no limit of its own: the step is refused, again and again",
+		means: "a pipeline may write larger batches to topics without their own limit: the brokers then refuse the step at each attempt",
 	}, {
 		name: "offsets.retention.minutes", level: Warning,
 		wrong: func(_ *examination, v int64) bool { return v < 24*60 },
 		want:  func(*examination) int64 { return 7 * 24 * 60 },
-		means: "a pipeline that is stopped for longer has its offsets forgotten but not its state, and refuses to go on until they are set again",
+		means: "if a pipeline is stopped for longer, the brokers forget its offsets but not its state: it does not start until the offsets are set again",
 	},
 }
 
@@ -95,7 +95,7 @@ func (e *examination) settings(ctx context.Context) bool {
 		id := e.brokers[i].NodeID
 		configs, err := e.log.describeConfigs(ctx, kmsg.ConfigResourceTypeBroker, fmt.Sprint(id), int(id))
 		if err != nil {
-			e.find(Note, e.named([]int32{id}), fmt.Sprintf("its settings are not to be seen: %v", err), "what they are is not checked", e.allow("--operation DescribeConfigs --cluster"))
+			e.find(Note, e.named([]int32{id}), fmt.Sprintf("its settings cannot be read: %v", err), "they are not checked", e.allow("--operation DescribeConfigs --cluster"))
 			continue
 		}
 		if e.broker == nil {
@@ -105,7 +105,7 @@ func (e *examination) settings(ctx context.Context) bool {
 			e.find(Warning, e.named([]int32{id}), "unclean.leader.election.enable=true", uncleanMeans, e.alterBroker("unclean.leader.election.enable=false"))
 		}
 		if configs["auto.create.topics.enable"] == "true" {
-			e.find(Note, e.named([]int32{id}), "auto.create.topics.enable=true", "who reads or writes a topic before its pipeline starts makes it with the brokers' number of partitions and their retention, and the pipeline refuses the number", "write auto.create.topics.enable=false into server.properties of each broker, and restart them one after the other; or start pipelines first")
+			e.find(Note, e.named([]int32{id}), "auto.create.topics.enable=true", "a client that uses a topic before its pipeline starts creates it with the brokers' partition count and retention, and the pipeline refuses that partition count", "write auto.create.topics.enable=false into server.properties of each broker, and restart them one after the other; or start pipelines first")
 		}
 		for _, s := range brokerSettings {
 			v, err := strconv.ParseInt(configs[s.name], 10, 64)

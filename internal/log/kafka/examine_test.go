@@ -132,14 +132,14 @@ func TestExamineFindsWhatHurtsState(t *testing.T) {
 	alter(t, o, "out", "min.insync.replicas", "2")
 	findings := examine(t, o, Plan{Reads: []Reading{{"g", "in"}, {"g", "out"}}, Writes: []string{"out", "new"}})
 	changelog := "topic g.changelog.in"
-	wantFinding(t, findings, Fault, changelog, "delete.retention.ms=60000", "deleted keys come back", "--entity-name g.changelog.in", "delete.retention.ms=86400000")
+	wantFinding(t, findings, Fault, changelog, "delete.retention.ms=60000", "deleted keys would come back", "--entity-name g.changelog.in", "delete.retention.ms=86400000")
 	wantFinding(t, findings, Fault, changelog, "max.message.bytes=1000", "max.message.bytes=916384")
 	wantFinding(t, findings, Fault, "topic g.changelog.out", "cleanup.policy=delete", "cleanup.policy=compact")
 	wantFinding(t, findings, Fault, "topic g.changelog.out", "3 partitions, and topic out has 2")
 	wantFinding(t, findings, Warning, "topic out", "LogAppendTime", "CreateTime")
 	wantFinding(t, findings, Warning, "topic in", "cleanup.policy=compact")
 	wantFinding(t, findings, Fault, "topic out", "1 replica, min.insync.replicas=2", "min.insync.replicas=1")
-	wantFinding(t, findings, Sound, "topic new", "it is made when a pipeline starts")
+	wantFinding(t, findings, Sound, "topic new", "a pipeline creates it when it starts")
 }
 
 // Outputs have the times of their events, which brokers may hold against them.
@@ -235,7 +235,7 @@ func TestExamineFindsOffsetsThatAreNotThoseOfTheState(t *testing.T) {
 	}
 	findings := examine(t, o, examined)
 	wantFinding(t, findings, Sound, about)
-	wantFinding(t, findings, Note, "group g", "nobody is in it", "forget its offsets")
+	wantFinding(t, findings, Note, "group g", "it has no members", "forget its offsets")
 	forget(t, o)
 	wantFinding(t, examine(t, o, examined), Fault, about, "partition [0]", `printf 'in,0,20\n' > offsets.csv; kafka-consumer-groups.sh --bootstrap-server `+o.Brokers[0]+` --group 'g' --reset-offsets --from-file offsets.csv --execute`)
 	_, _, err := own(t, l)

@@ -101,14 +101,14 @@ func (e *examination) own(ctx context.Context, name, replication, inSync string)
 		change += fmt.Sprintf(" and %s=%d", inSync, max(best-1, 1))
 	}
 	change = "write " + change + " into server.properties of each broker, and restart them one after the other"
-	found := "it is not there, and is to have " + counted(factor, "replica")
+	found := "it does not exist yet, and will have " + counted(factor, "replica")
 	switch {
 	case factor > len(e.brokers):
-		e.find(Fault, about, found+", on "+counted(len(e.brokers), "broker"), "it cannot be made, so nobody joins a group or begins a transaction", change)
+		e.find(Fault, about, found+", on "+counted(len(e.brokers), "broker"), "it cannot be created, so no member joins a group and no transaction begins", change)
 	case least > factor:
-		e.find(Fault, about, fmt.Sprintf("%s, %d of them in sync", found, least), "nobody begins a transaction", change)
+		e.find(Fault, about, fmt.Sprintf("%s, %d of them in sync", found, least), "no transaction begins", change)
 	case factor < best:
-		e.find(Warning, about, found, "with the disk of one broker the offsets and transactions of all pipelines are lost", change)
+		e.find(Warning, about, found, "if the disk of one broker fails, the offsets and transactions of all pipelines are lost", change)
 	default:
 		e.sound(about, "it is made when it is needed, with %s", counted(factor, "replica"))
 	}
@@ -128,7 +128,7 @@ func (e *examination) settingsOf(ctx context.Context, name string) map[string]st
 	}
 	configs, err := e.log.describeConfigs(ctx, kmsg.ConfigResourceTypeTopic, name, -1)
 	if err != nil {
-		e.find(Note, "topic "+name, fmt.Sprintf("its settings are not to be seen: %v", err), "what they are is not checked", e.allow("--operation DescribeConfigs --topic "+name))
+		e.find(Note, "topic "+name, fmt.Sprintf("its settings cannot be read: %v", err), "they are not checked", e.allow("--operation DescribeConfigs --topic "+name))
 	}
 	e.configs[name] = configs
 	return configs
@@ -154,7 +154,7 @@ func (e *examination) topic(ctx context.Context, name string) {
 		}
 	}
 	if slices.ContainsFunc(e.plan.Reads, func(r Reading) bool { return r.Topic == name }) && strings.Contains(configs["cleanup.policy"], "compact") {
-		e.find(Warning, about, "cleanup.policy="+configs["cleanup.policy"], "events of a key that were not read yet are removed when newer ones come", alterTopic(e.server, name, "cleanup.policy=delete"))
+		e.find(Warning, about, "cleanup.policy="+configs["cleanup.policy"], "compaction removes unread events of a key when newer ones arrive", alterTopic(e.server, name, "cleanup.policy=delete"))
 	}
 	e.sound(about, "it has %s", counted(len(t.Partitions), "partition"))
 }
@@ -163,7 +163,7 @@ func (e *examination) topic(ctx context.Context, name string) {
 func (e *examination) batches(name string, configs map[string]string) {
 	most, err := strconv.ParseInt(configs["max.message.bytes"], 10, 64)
 	if err == nil && most < e.batchBytes() {
-		e.find(Fault, "topic "+name, fmt.Sprintf("max.message.bytes=%d", most), "a batch that a pipeline may write is larger: the step is refused, again and again", alterTopic(e.server, name, fmt.Sprintf("max.message.bytes=%d", e.batchBytes())))
+		e.find(Fault, "topic "+name, fmt.Sprintf("max.message.bytes=%d", most), "a pipeline may write larger batches: the brokers then refuse the step at each attempt", alterTopic(e.server, name, fmt.Sprintf("max.message.bytes=%d", e.batchBytes())))
 	}
 }
 
@@ -186,11 +186,11 @@ func (e *examination) missing(ctx context.Context, name string, partitions int32
 	}
 	switch {
 	case err == nil:
-		e.sound(about, "it is not there; it is made when a pipeline starts")
+		e.sound(about, "it does not exist; a pipeline creates it when it starts")
 	case errors.Is(err, kerr.TopicAuthorizationFailed), errors.Is(err, kerr.ClusterAuthorizationFailed):
-		e.find(Fault, about, "it is not there, and may not be made", "the pipeline does not start", e.allow("--operation Create --topic "+name)+", or make it: kafka-topics.sh --bootstrap-server "+e.server+" --create --topic "+name)
+		e.find(Fault, about, "it does not exist, and this user may not create it", "the pipeline does not start", e.allow("--operation Create --topic "+name)+", or make it: kafka-topics.sh --bootstrap-server "+e.server+" --create --topic "+name)
 	default:
-		e.find(Fault, about, fmt.Sprintf("it is not there, and cannot be made: %v", err), "the pipeline does not start", "make it: kafka-topics.sh --bootstrap-server "+e.server+" --create --topic "+name)
+		e.find(Fault, about, fmt.Sprintf("it does not exist, and cannot be created: %v", err), "the pipeline does not start", "make it: kafka-topics.sh --bootstrap-server "+e.server+" --create --topic "+name)
 	}
 }
 
@@ -218,21 +218,21 @@ func (e *examination) replicas(ctx context.Context, name string) {
 	change := alterTopic(e.server, name, fmt.Sprintf("min.insync.replicas=%d", max(factor-1, 1)))
 	switch {
 	case dead > 0:
-		e.find(Fault, about, fmt.Sprintf("%s without a leader", counted(dead, "partition")), "nobody reads or writes them", "start the brokers that have them")
+		e.find(Fault, about, fmt.Sprintf("%s without a leader", counted(dead, "partition")), "clients cannot read or write them", "start the brokers that have them")
 	case least > factor:
 		e.find(Fault, about, found, "nothing can be written to it", change)
 	case inSync < least:
-		e.find(Fault, about, fmt.Sprintf("%s, of which %d are in sync", found, inSync), "nothing can be written to some of its partitions", "start the brokers that have its other replicas")
+		e.find(Fault, about, fmt.Sprintf("%s, %d of them in sync", found, inSync), "nothing can be written to some of its partitions", "start the brokers that have its other replicas")
 	case factor == 1 && len(e.brokers) == 1:
-		e.find(Note, about, found, "there is one broker: with its disk all is lost, and while it is down nothing runs", "")
+		e.find(Note, about, found, "there is one broker: if its disk fails, all records are lost, and while it is down, pipelines stop", "")
 	case factor == 1:
-		e.find(Warning, about, found, "with the disk of its broker it is lost, and while that is down nothing runs", reassign)
+		e.find(Warning, about, found, "if the disk of its broker fails, the topic is lost, and while that broker is down, pipelines stop", reassign)
 	case least == factor:
-		e.find(Warning, about, found, "while one of its brokers is down nothing can be written to it", change)
+		e.find(Warning, about, found, "while one of its brokers is down, clients cannot write to it", change)
 	case least == 1 && factor > 2:
-		e.find(Warning, about, found, "what was acknowledged may be on one disk alone", change)
+		e.find(Warning, about, found, "acknowledged records may be on only one disk", change)
 	case inSync < factor:
-		e.find(Warning, about, fmt.Sprintf("%s, of which %d are in sync", found, inSync), "a broker is down or behind", "start it, or wait until it has caught up")
+		e.find(Warning, about, fmt.Sprintf("%s, %d of them in sync", found, inSync), "a broker is down or behind", "start it, or wait until it has caught up")
 	default:
 		e.sound(about, "%s", found)
 	}
@@ -259,7 +259,7 @@ func (e *examination) changelog(ctx context.Context, r Reading) {
 		return
 	}
 	if n := len(t.Partitions); known && n != len(source.Partitions) {
-		e.find(Fault, about, fmt.Sprintf("it has %s, and topic %s has %d", counted(n, "partition"), r.Topic, len(source.Partitions)), "keys would leave their state, so the pipeline does not start", "use another pipeline name to begin anew, and `repartition: N` at its input for a number that is the pipeline's own")
+		e.find(Fault, about, fmt.Sprintf("it has %s, and topic %s has %d", counted(n, "partition"), r.Topic, len(source.Partitions)), "keys would move away from their state, so the pipeline does not start", "use another pipeline name to start from the beginning, and `repartition: N` at its input for a number that is the pipeline's own")
 	} else {
 		e.sound(about, "it has %s, as topic %s", counted(n, "partition"), r.Topic)
 	}
@@ -276,7 +276,7 @@ func (e *examination) changelog(ctx context.Context, r Reading) {
 	}
 	least := 2 * milliseconds(e.log.opts.State.RebuildAfter)
 	if v, err := strconv.ParseInt(configs["delete.retention.ms"], 10, 64); err == nil && v < least {
-		e.find(Fault, about, fmt.Sprintf("delete.retention.ms=%d", v), fmt.Sprintf("a process that was away for less than %v takes its local state as it is, and compaction may have forgotten deletions: deleted keys come back", e.log.opts.State.RebuildAfter), alterTopic(e.server, name, fmt.Sprintf("delete.retention.ms=%d", least)))
+		e.find(Fault, about, fmt.Sprintf("delete.retention.ms=%d", v), fmt.Sprintf("a process that was down for less than %v reuses its local state, but compaction may have removed deletions meanwhile: deleted keys would come back", e.log.opts.State.RebuildAfter), alterTopic(e.server, name, fmt.Sprintf("delete.retention.ms=%d", least)))
 	} else if err == nil {
 		e.sound(about, "delete.retention.ms=%d", v)
 	}

@@ -96,7 +96,7 @@ func (g *grant) ask(ctx context.Context) (token string, lasts time.Duration, err
 	err = json.NewDecoder(io.LimitReader(reply.Body, grantBytes)).Decode(&answer)
 	switch {
 	case reply.StatusCode != http.StatusOK:
-		return "", 0, fmt.Errorf("%s %s: see that the user and the password are a client's there", reply.Status, cmp.Or(answer.ErrorDescription, answer.Error))
+		return "", 0, fmt.Errorf("%s %s: check that user and password are those of a client of that server", reply.Status, cmp.Or(answer.ErrorDescription, answer.Error))
 	case err != nil:
 		return "", 0, fmt.Errorf("read the answer: %w", err)
 	case answer.AccessToken == "":

@@ -48,7 +48,7 @@ type leased struct {
 // Write implements net.Conn.
 func (c *leased) Write(b []byte) (int, error) {
 	if until := c.lease.until.Load(); until != nil && time.Now().After(*until) {
-		return 0, fmt.Errorf("kafka: outputs are not written, which others may be past: %w", net.ErrClosed)
+		return 0, fmt.Errorf("kafka: outputs are not written, because another member may have written later ones: %w", net.ErrClosed)
 	}
 	return c.Conn.Write(b)
 }

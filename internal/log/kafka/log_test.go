@@ -283,7 +283,7 @@ func TestOptionsAreChecked(t *testing.T) {
 		"unknown SASL mechanism": {Brokers: []string{"h:1"}, SASL: SASL{Mechanism: "NTLM", User: "u"}},
 		"without a token":        {Brokers: []string{"h:1"}, SASL: SASL{Mechanism: "OAUTHBEARER"}},
 		"RebuildAfter is -1s":    {Brokers: []string{"h:1"}, State: LocalState{RebuildAfter: -time.Second}},
-		"there are exactly":      {Brokers: []string{"h:1"}, Delivery: 3},
+		"use exactly once":       {Brokers: []string{"h:1"}, Delivery: 3},
 	} {
 		if err := o.Validate(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %q", o, err, want)

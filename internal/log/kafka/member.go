@@ -103,7 +103,7 @@ func (s *member) readFailed(f kgo.FetchError) {
 	case errors.As(err, &group), kerr.IsRetriable(err), errors.Is(err, context.Canceled):
 		// The client retries. A callback reports a lost group.
 	case errors.Is(err, kerr.OffsetOutOfRange):
-		s.end(fmt.Errorf("%s/%d: what group %q should read next is gone: retention was faster than it; raise retention, or set the group's offset: %w", f.Topic, f.Partition, s.group, stream.ErrTrimmed))
+		s.end(fmt.Errorf("%s/%d: retention deleted the records that group %q should read next; raise retention, or set the group's offset: %w", f.Topic, f.Partition, s.group, stream.ErrTrimmed))
 	default:
 		s.end(fmt.Errorf("read %s/%d: %w", f.Topic, f.Partition, advise(err)))
 	}

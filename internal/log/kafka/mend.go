@@ -49,7 +49,7 @@ func (s *stall) over(ctx context.Context, l *Log, p stream.Partition) error {
 		return err
 	}
 	if err != nil { // the transaction may be open, or the user lacks the rights; both wait
-		l.opts.Logger.Debug("kafka: why nothing is decided could not be found out", "partition", p, "reason", err)
+		l.opts.Logger.Debug("kafka: a read is stuck behind an open transaction, and the cause was not found", "partition", p, "reason", err)
 	}
 	return nil
 }
@@ -156,7 +156,7 @@ func (r repairer) repair(ctx context.Context, p stream.Partition) error {
 		}
 		if slices.Contains(again, o) {
 			if err := r.conclude(ctx, id, o); err != nil {
-				return fmt.Errorf("%v is undecided from offset %d on, by transactional id %q, whose markers brokers lost (KAFKA-20734): %w", p, o.first, id, advise(err))
+				return fmt.Errorf("%v is undecided from offset %d on: brokers lost the markers of transactional id %q (KAFKA-20734): %w", p, o.first, id, advise(err))
 			}
 		}
 	}
@@ -222,7 +222,7 @@ func (r repairer) conclude(ctx context.Context, id string, o undecided) error {
 		return err
 	}
 	if decision == nil {
-		return refuse("see what wrote there, and end it by kafka-transactions.sh abort, of Kafka's own tools", "its coordinator does not remember how it was decided")
+		return refuse("find the producer of these records, and end the transaction with Kafka's kafka-transactions.sh abort", "its coordinator does not know whether it was committed")
 	}
 	for _, topic := range decision.Topics {
 		left, err := r.opens(ctx, topic.Topic, topic.Partitions...)
@@ -304,7 +304,7 @@ func (r repairer) mark(ctx context.Context, o undecided, decision *kmsg.TxnMetad
 			for _, at := range t.Partitions {
 				err := kerr.ErrorForCode(at.ErrorCode)
 				if errors.Is(err, kerr.ClusterAuthorizationFailed) {
-					return refuse("allow the principal to Alter the cluster until it went on: it writes them as the coordinator decided", "write a marker: %w", err)
+					return refuse("allow the principal to Alter the cluster until the partition continues: the engine writes the markers as the coordinator decided", "write a marker: %w", err)
 				}
 				if err != nil {
 					return fmt.Errorf("write a marker: %w", err)
@@ -312,7 +312,7 @@ func (r repairer) mark(ctx context.Context, o undecided, decision *kmsg.TxnMetad
 			}
 		}
 	}
-	r.log.opts.Logger.Warn("kafka: brokers lost the marker of a transaction (KAFKA-20734): it is written", "partition", o.partition, "offset", o.first, "committed", commit)
+	r.log.opts.Logger.Warn("kafka: brokers lost the marker of a transaction (KAFKA-20734): the engine wrote it", "partition", o.partition, "offset", o.first, "committed", commit)
 	return nil
 }
 

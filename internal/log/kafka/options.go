@@ -107,7 +107,7 @@ func (o Options) Validate() error {
 	}
 	wrong(o.Stay && o.Dir == "", "Stay without Dir: a process that starts again has no identity to take its partitions up by")
 	for _, d := range append(slices.Collect(maps.Values(o.Deliveries)), o.Delivery) {
-		wrong(d < ExactlyOnce || d > AtMostOnce, "Delivery is %d: there are exactly, at least and at most once", d)
+		wrong(d < ExactlyOnce || d > AtMostOnce, "Delivery is %d: use exactly once, at least once or at most once", d)
 	}
 	for _, d := range []struct {
 		name  string
@@ -127,8 +127,8 @@ func (o Options) Validate() error {
 	} {
 		wrong(n.value < 0, "%s is %d: it is an amount", n.name, n.value)
 	}
-	wrong(o.Standbys > 0 && o.ServerGroups, "Standbys with ServerGroups: brokers that assign partitions do not know who has a warm copy")
-	wrong(o.Replication > 1<<15-1, "Replication is %d: there are no so many brokers", o.Replication)
+	wrong(o.Standbys > 0 && o.ServerGroups, "Standbys with ServerGroups: brokers that assign partitions do not know which member has a warm copy")
+	wrong(o.Replication > 1<<15-1, "Replication is %d: use at most the number of brokers", o.Replication)
 	wrong(o.MaxRecordBytes > 512<<20, "MaxRecordBytes is %d, more than 512 MiB: a fetch brings a record whole", o.MaxRecordBytes)
 	d := o.withDefaults()
 	wrong(d.Timeouts.Heartbeat >= d.Timeouts.Session, "Timeouts.Heartbeat is %v, not below Timeouts.Session, %v: every member would be removed", d.Timeouts.Heartbeat, d.Timeouts.Session)

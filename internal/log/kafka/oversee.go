@@ -33,7 +33,7 @@ func (o *overseer) run(ctx context.Context, rejoin func()) error {
 			return err
 		}
 		if !o.log.opts.ServerGroups && o.orphans(ctx) {
-			o.log.opts.Logger.Info("kafka: partitions have no owner: the group shares them out anew", "group", o.group)
+			o.log.opts.Logger.Info("kafka: partitions have no owner: the group assigns them again", "group", o.group)
 			rejoin()
 		}
 	}
@@ -102,7 +102,7 @@ func (o *overseer) lookFor(ctx context.Context, topic string) error {
 		_, err = o.log.topics.refresh(ctx, topic)
 	}
 	if errors.Is(err, stream.ErrUnknownTopic) {
-		return refuse("restore it; or, since the state is of its records, begin anew under another pipeline name", "topic %q is gone: somebody deleted it", topic)
+		return refuse("restore it; or start again with another pipeline name, because the state comes from its records", "topic %q was deleted", topic)
 	}
 	return nil
 }

@@ -147,7 +147,7 @@ func (r *restorer) differ(ctx context.Context, c *committer, p stream.Partition,
 	for tries := 1; ; tries++ {
 		again, err := r.log.offsets.committed(patience, c.group, p)
 		if err == nil && again != committed {
-			return fmt.Errorf("a broker said that the group committed offset %d, and it committed %d: %w", committed, again, stream.ErrFenced)
+			return fmt.Errorf("a broker returned committed offset %d, but the group committed %d: %w", committed, again, stream.ErrFenced)
 		}
 		if err := r.correct(patience, c, p, position); patience.Err() == nil {
 			unread = err
@@ -155,7 +155,7 @@ func (r *restorer) differ(ctx context.Context, c *committer, p stream.Partition,
 		if r.log.wait(patience, backOff(tries)) != nil {
 			err := r.log.apart(c.group, p, committed, position)
 			if unread != nil {
-				err = fmt.Errorf("%w (whether the coordinator of the group is right is not known: %w)", err, unread)
+				err = fmt.Errorf("%w (the answer of the group coordinator could not be verified: %w)", err, unread)
 			}
 			return r.log.failure(ctx, err)
 		}
@@ -179,9 +179,9 @@ func (r *restorer) correct(ctx context.Context, c *committer, p stream.Partition
 		return nil
 	}
 	if err := r.log.offsets.commit(ctx, c.group, p, position, m); err != nil {
-		return fmt.Errorf("commit offset %d, which its log says: %w", position, err)
+		return fmt.Errorf("commit offset %d from its log: %w", position, err)
 	}
-	r.log.opts.Logger.Warn("kafka: the coordinator of a group did not read all of its log: the offset that the log says is committed again", "group", c.group, "partition", p, "offset", position)
+	r.log.opts.Logger.Warn("kafka: the coordinator of a group did not read its whole log: the engine commits the offset of the log again", "group", c.group, "partition", p, "offset", position)
 	return nil
 }
 

@@ -57,7 +57,7 @@ var settingsFields = []spec.Field[Settings]{
 	{Name: "client_id", Affects: spec.Nothing, Form: spec.Into(func(e *Settings) *string { return &e.ClientID }, spec.ReadName), Example: "fraud-1"},
 	{Name: "rack", Affects: spec.Nothing, Form: spec.Into(func(e *Settings) *string { return &e.Rack }, spec.ReadName), Example: "eu-west-1a"},
 	{Name: "group_protocol", Affects: spec.Nothing, Form: spec.Into(func(e *Settings) *string { return &e.GroupProtocol }, spec.Choice[string]("classic", "consumer")), Example: "consumer",
-		Help: "what assigns partitions: the members (classic), or the brokers (consumer: KIP-848, Kafka 4.0)"},
+		Help: "the assignor of partitions: the members (classic), or the brokers (consumer: KIP-848, Kafka 4.0)"},
 	{Name: "replication_factor", Affects: spec.Nothing, Form: spec.Into(func(e *Settings) *int { return &e.ReplicationFactor }, spec.Whole[int](1, 1<<15-1)), Example: "3"},
 }
 
@@ -148,7 +148,7 @@ func (e Settings) Check() spec.Problems {
 	if secure := strings.HasPrefix(e.URL, "kafka+tls://"); !secure {
 		for _, s := range []struct{ name, value string }{{"ca", e.CA}, {"cert", e.Cert}, {"key", e.Key}} {
 			if s.value != "" {
-				c.fail(s.name, "there are certificates only where the way is encrypted", "write kafka+tls:// in the URL, or remove it")
+				c.fail(s.name, "certificates need an encrypted connection", "write kafka+tls:// in the URL, or remove it")
 			}
 		}
 	}
@@ -170,11 +170,11 @@ func (c *settingsCheck) address() {
 	scheme, hosts, _ := strings.Cut(c.URL, "://")
 	switch {
 	case scheme != "kafka" && scheme != "kafka+tls":
-		c.fail("url", fmt.Sprintf("%q is no cluster", scheme), "use kafka://HOST:PORT or kafka+tls://HOST:PORT")
+		c.fail("url", fmt.Sprintf("%q is not a cluster", scheme), "use kafka://HOST:PORT or kafka+tls://HOST:PORT")
 	case strings.Contains(hosts, "@"):
-		c.fail("url", "a URL is no place for a user and a password", "use the settings sasl and user, and "+EnvPassword+" or the setting password_file")
+		c.fail("url", "the URL has a user or a password", "use the settings sasl and user, and "+EnvPassword+" or the setting password_file")
 	case strings.Contains(hosts, "?"):
-		c.fail("url", "settings behind the URL", "write each as a word below `engine`, beside `url`")
+		c.fail("url", "settings behind the URL", "write each as a field below `engine`, beside `url`")
 		_, query, _ := strings.Cut(hosts, "?")
 		settings, _ := url.ParseQuery(query)
 		for _, name := range slices.Sorted(maps.Keys(settings)) {
@@ -222,11 +222,11 @@ func (c *settingsCheck) sasl() {
 		case s.name == "sasl":
 			c.fail(s.name, fmt.Sprintf("unknown SASL mechanism %q", s.value), "use "+s.when)
 		default:
-			c.fail(s.name, "it says nothing here", "it is of "+s.when)
+			c.fail(s.name, "it has no effect here", "it is of "+s.when)
 		}
 	}
 	if u, err := url.Parse(c.TokenURL); c.TokenURL != "" && (err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil) {
-		c.fail("token_url", "it is no address of tokens", "write https://HOST/PATH, and user and password apart from it")
+		c.fail("token_url", "it is not the URL of a token server", "write https://HOST/PATH, and user and password apart from it")
 	}
 }
 
@@ -345,6 +345,6 @@ func (e *credentials) bearer(c *settingsCheck, o *Options) {
 	case err != nil:
 		c.fail("token_file", err.Error(), "name a file that can be read")
 	case token == "":
-		c.fail("sasl", "oauthbearer without a token", "export "+EnvToken+", or name a file of it with `token_file`, or who gives them with `token_url`")
+		c.fail("sasl", "oauthbearer without a token", "export "+EnvToken+", or name a token file with `token_file`, or a token server with `token_url`")
 	}
 }

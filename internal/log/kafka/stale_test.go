@@ -167,9 +167,9 @@ func TestOffsetThatTheLogDoesNotSayIsNotCommitted(t *testing.T) {
 		logged []int64
 		words  string
 	}{
-		"somebody set it":      {[]int64{2, 1}, "somebody changed one of them"},
-		"it was deleted":       {[]int64{2, -1}, "somebody changed one of them"},
-		"the log has no trace": {nil, "somebody changed one of them"},
+		"somebody set it":      {[]int64{2, 1}, "one of them was changed from outside"},
+		"it was deleted":       {[]int64{2, -1}, "one of them was changed from outside"},
+		"the log has no trace": {nil, "one of them was changed from outside"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l, cluster := openStale(t, c.logged...)

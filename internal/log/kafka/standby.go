@@ -149,7 +149,7 @@ func (s *standbys) warmed(sb *standby, err error) {
 	sb.failed++
 	sb.again = time.Now().Add(backOff(sb.failed))
 	if sb.failed%standbySaid == 0 {
-		s.log.opts.Logger.Warn("kafka: a standby is not kept warm: a takeover of the partition will read more of its changelog", "group", s.group, "partition", sb.partition, "error", err)
+		s.log.opts.Logger.Warn("kafka: a standby copy is not updated: a takeover of the partition will read more of its changelog", "group", s.group, "partition", sb.partition, "error", err)
 	}
 }
 

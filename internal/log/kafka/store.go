@@ -82,7 +82,7 @@ func openStore(o *Options) (*store, error) {
 		return nil, err
 	}
 	if err := vfs.Protect(vfs.OS(), s.dir, stateFolder, slotFile); err != nil {
-		o.Logger.Warn("other users have permissions on the local state: make the user of this process the owner of all that is in it (chown -R), or mount its file system so that no other user can read it", "dir", s.dir, "reason", err)
+		o.Logger.Warn("other users have permissions on the local state: make the user of this process the owner of all its files (chown -R), or mount its file system so that no other user can read it", "dir", s.dir, "reason", err)
 	}
 	s.cells, err = state.Open(state.Options{Dir: filepath.Join(s.dir, stateFolder), MemoryMaxBytes: o.State.MemoryBytes})
 	if heldBy(err) {
@@ -147,7 +147,7 @@ func (s *store) checkpoints() {
 		select {
 		case <-ticker.C:
 			if err := errors.Join(s.purge(), s.checkpoint()); err != nil {
-				s.opts.Logger.Error("kafka: the local state is not kept: a restart reads it from the changelog", "error", err)
+				s.opts.Logger.Error("kafka: the local state was not saved: a restart reads it from the changelog", "error", err)
 				return
 			}
 		case <-s.stop:

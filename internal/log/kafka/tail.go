@@ -96,7 +96,7 @@ func (r *reads) tailAgain(ctx context.Context, p stream.Partition, began topicIn
 	}
 	now, err := r.log.topics.get(ctx, p.Topic)
 	if err == nil && now.id != began.id {
-		err = fmt.Errorf("topic %q was deleted and made again: %w", p.Topic, stream.ErrUnknownTopic)
+		err = fmt.Errorf("topic %q was deleted and created again: %w", p.Topic, stream.ErrUnknownTopic)
 	}
 	return err
 }

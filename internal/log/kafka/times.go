@@ -25,7 +25,7 @@ const aheadMost = time.Hour
 func timeTraps(configs map[string]string) (traps []timeTrap) {
 	forever := fmt.Sprint(int64(math.MaxInt64))
 	if v := configs["message.timestamp.type"]; v == "LogAppendTime" { // then no other setting uses the times of events
-		return []timeTrap{{"message.timestamp.type=" + v, "the times of outputs are replaced by those of their arrival: a pipeline that reads them by their time gives other answers each time", "message.timestamp.type=CreateTime"}}
+		return []timeTrap{{"message.timestamp.type=" + v, "the broker replaces the times of outputs by append times: a pipeline that reads them by time gives other results on each run", "message.timestamp.type=CreateTime"}}
 	}
 	number := func(name string, sound int64) int64 {
 		v, err := strconv.ParseInt(configs[name], 10, 64)
@@ -35,10 +35,10 @@ func timeTraps(configs map[string]string) (traps []timeTrap) {
 		return v
 	}
 	if v := number("retention.ms", -1); v >= 0 && strings.Contains(configs["cleanup.policy"], "delete") {
-		traps = append(traps, timeTrap{fmt.Sprintf("retention.ms=%d", v), "an output is as old as its event: those of events of longer ago are deleted within minutes, perhaps before anybody read them", "retention.ms=-1"})
+		traps = append(traps, timeTrap{fmt.Sprintf("retention.ms=%d", v), "an output has the time of its event: outputs of older events are deleted within minutes, perhaps before a consumer reads them", "retention.ms=-1"})
 	}
 	if v := number("message.timestamp.before.max.ms", math.MaxInt64); v < math.MaxInt64 {
-		traps = append(traps, timeTrap{fmt.Sprintf("message.timestamp.before.max.ms=%d", v), "an output is as old as its event: those of events of longer ago are refused, and the pipeline stops", "message.timestamp.before.max.ms=" + forever})
+		traps = append(traps, timeTrap{fmt.Sprintf("message.timestamp.before.max.ms=%d", v), "an output has the time of its event: outputs of older events are refused, and the pipeline stops", "message.timestamp.before.max.ms=" + forever})
 	}
 	if v := number("message.timestamp.after.max.ms", math.MaxInt64); v < aheadMost.Milliseconds() {
 		traps = append(traps, timeTrap{fmt.Sprintf("message.timestamp.after.max.ms=%d", v), "outputs of events that are further ahead of the broker's clock are refused, and the pipeline stops", "message.timestamp.after.max.ms=" + forever})

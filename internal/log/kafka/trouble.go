@@ -25,14 +25,14 @@ var advice = map[*kerr.Error]string{
 	kerr.GroupAuthorizationFailed:           "allow the principal to Read the groups named as the pipelines, and Describe them",
 	kerr.TransactionalIDAuthorizationFailed: "allow the principal to Write and Describe transactional ids that start with afterbay-",
 	kerr.ClusterAuthorizationFailed:         "allow the principal to Create topics, or create them before",
-	kerr.SaslAuthenticationFailed:           "see that the mechanism, the user and the password or token are those that the brokers know",
+	kerr.SaslAuthenticationFailed:           "check that mechanism, user and password or token match those of the brokers",
 	kerr.UnsupportedSaslMechanism:           "choose a mechanism that the brokers have in sasl.enabled.mechanisms",
-	kerr.IllegalSaslState:                   "name a SASL mechanism and a user: the brokers ask who is there",
-	kerr.FencedInstanceID:                   "another process runs with this one's identity, so its state folder was copied, or used again while this one stood still: end one of the two, and give each process a folder of its own",
+	kerr.IllegalSaslState:                   "name a SASL mechanism and a user: the brokers require authentication",
+	kerr.FencedInstanceID:                   "another process has the same identity: its state folder was copied, or reused while this process did not run. End one of the two, and give each process its own folder",
 	kerr.InvalidReplicationFactor:           "set Replication to as many brokers as there are, or less",
 	kerr.PolicyViolation:                    "create the topic as the brokers' policy wants it",
 	kerr.TopicDeletionDisabled:              "set delete.topic.enable=true on the brokers, or keep the topic",
-	kerr.InvalidTimestamp:                   "an output has the time of its event: set message.timestamp.before.max.ms and message.timestamp.after.max.ms of the topic to 9223372036854775807, as topics have that are made here",
+	kerr.InvalidTimestamp:                   "an output has the time of its event: set message.timestamp.before.max.ms and message.timestamp.after.max.ms of the topic to 9223372036854775807, as in topics that the engine creates",
 	kerr.InvalidSessionTimeout:              "set Timeouts.Session within group.min.session.timeout.ms and group.max.session.timeout.ms of the brokers",
 	kerr.InvalidTransactionTimeout:          "set Timeouts.Transaction below transaction.max.timeout.ms of the brokers",
 	kerr.GroupMaxSizeReached:                "run fewer members, or raise group.max.size of the brokers",
@@ -123,7 +123,7 @@ func (c *committer) failed(ctx context.Context, err error) error {
 	case errors.Is(err, stream.ErrTooLarge), lasting(err):
 		return fmt.Errorf("commit: %w", err)
 	case errors.Is(err, kerr.UnknownTopicOrPartition), errors.Is(err, kerr.UnknownTopicID):
-		return fmt.Errorf("commit: %w", refuse("nothing of the step was committed; make the topics that are gone again, as afterbay run does when it starts", "a topic that the step writes, or its changelog, is gone: %w", err))
+		return fmt.Errorf("commit: %w", refuse("the step was not committed; create the missing topics again: afterbay run does so when it starts", "a topic that the step writes, or its changelog, is gone: %w", err))
 	case errors.As(err, &answer) && !answer.Retriable && c.replaced(ctx):
 		return fmt.Errorf("commit: %w", advise(kerr.FencedInstanceID))
 	}
@@ -216,7 +216,7 @@ func (l *Log) reach(ctx context.Context) error {
 	if err = advise(err); lasting(err) {
 		return fmt.Errorf("reach %s: %w", strings.Join(l.opts.Brokers, ", "), err)
 	}
-	return refuse("see that a broker listens there, and that TLS and SASL are what it asks for", "reach %s: %w", strings.Join(l.opts.Brokers, ", "), err)
+	return refuse("check that a broker listens there, and that TLS and SASL match its listener", "reach %s: %w", strings.Join(l.opts.Brokers, ", "), err)
 }
 
 const reachMax = 10 * time.Second

@@ -235,7 +235,7 @@ func TestDeletedChangelogIsRefused(t *testing.T) {
 	commit(t, s, 1, "a", []byte("1"))
 	removeTopic(t, l, changelogOf("g", in).Topic)
 	err := s.Commit(stream.Transaction{Offsets: map[stream.Partition]stream.Offset{in: 2}}).Wait(t.Context())
-	wantAdvice(t, err, "its changelog, is gone", "make the topics that are gone again")
+	wantAdvice(t, err, "its changelog, is gone", "create the missing topics again")
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -253,7 +253,7 @@ func TestDeletedInputIsRefused(t *testing.T) {
 	for err == nil { // the group may take it away before
 		_, err = s.Poll(t.Context(), 1)
 	}
-	wantAdvice(t, err, `topic "in" is gone`, "begin anew under another pipeline name")
+	wantAdvice(t, err, `topic "in" was deleted`, "start again with another pipeline name")
 }
 
 // What the client library says over and over is said once.
@@ -349,7 +349,7 @@ func TestIdentityUsedTwiceEndsTheOlderProcess(t *testing.T) {
 	if errors.Is(err, stream.ErrFenced) { // its heart beat first
 		_, err = s.Poll(t.Context(), 1)
 	}
-	wantAdvice(t, err, "another process runs with this one's identity", "a folder of its own")
+	wantAdvice(t, err, "another process has the same identity", "its own folder")
 	commit(t, heir, 0, "a", []byte("3"))
 }
 
@@ -376,7 +376,7 @@ func TestLostMemberSaysWhy(t *testing.T) {
 	}
 	lost.OnGroupManageError(kerr.FencedInstanceID)
 	_, err = m.Poll(t.Context(), 1)
-	wantAdvice(t, err, "another process runs with this one's identity", "a folder of its own")
+	wantAdvice(t, err, "another process has the same identity", "its own folder")
 }
 
 // A member whose own request took its name away joins again, as nobody has the id of its

@@ -27,7 +27,7 @@ func (c *Config) Check() []error {
 	if c.URL == "memory:" {
 		return nil
 	}
-	return []error{&stream.Mistake{Field: "url", Err: fmt.Errorf("%q is no engine", c.URL), Hint: "write memory:, which has no settings"}}
+	return []error{&stream.Mistake{Field: "url", Err: fmt.Errorf("%q is not an engine", c.URL), Hint: "write memory:, which has no settings"}}
 }
 
 // Open implements stream.Config. Each call returns a new log.

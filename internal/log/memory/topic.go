@@ -47,7 +47,7 @@ func (l *Log) createTopic(t stream.Topic) error {
 		}
 		return nil
 	case old.Partitions > t.Partitions:
-		return fmt.Errorf("it had %d partitions when it was deleted, and offsets go on in each: create it with %d or more", old.Partitions, old.Partitions)
+		return fmt.Errorf("it had %d partitions when it was deleted, and offsets continue in each: create it with %d or more", old.Partitions, old.Partitions)
 	}
 	more, all := int(t.Partitions)-len(old.partitions), 0
 	for _, other := range l.topics {

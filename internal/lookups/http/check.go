@@ -39,9 +39,9 @@ func (s *Source) Check(ctx context.Context) error {
 // shape returns a hint that describes valid answers.
 func (s *Source) shape() string {
 	if s.Single() {
-		return "name what answers a GET with the row of a key, an object of JSON"
+		return "use a URL that answers a GET with the row of a key, a JSON object"
 	}
-	return `name what answers a POST of {"keys": [...]} with an object of rows by key, or write {key} into the URL to get each by itself`
+	return `use a URL that answers a POST of {"keys": [...]} with an object of rows by key, or write {key} into the URL to request each row`
 }
 
 func (s *Source) hint(status int) string {
@@ -49,9 +49,9 @@ func (s *Source) hint(status int) string {
 	case status == http.StatusUnauthorized, status == http.StatusForbidden:
 		return "correct the token, by token or token_file, or the headers"
 	case status >= 300 && status < 400:
-		return "name where it leads to: redirects are not followed"
+		return "use the target of the redirect: redirects are not followed"
 	case status == http.StatusTooManyRequests, status >= 500:
-		return "the service is there, and cannot answer: try again, or see what it logs"
+		return "the service answers with an error: try again, or read its log"
 	}
 	return s.shape()
 }

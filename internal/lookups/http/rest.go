@@ -55,7 +55,7 @@ func New(o Options) (*Source, error) {
 	case to.User != nil:
 		return nil, errors.New("look up by HTTP: a password has no place in a URL, which errors would show: use a token or a header")
 	case o.Bearer != "" && o.BearerFile != "":
-		return nil, errors.New("look up by HTTP: there are a token and a file of one: use either")
+		return nil, errors.New("look up by HTTP: token and token_file exclude each other: remove one")
 	}
 	if o.Client == nil {
 		o.Client = httpclient.NoRedirects(&http.Transport{Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: 64, MaxResponseHeaderBytes: 64 << 10})
@@ -99,7 +99,7 @@ func (s *Source) get(ctx context.Context, key string) ([]byte, error) {
 		escaped = url.QueryEscape(key)
 	}
 	if escaped == "." || escaped == ".." || escaped == "" && !s.query {
-		return nil, refuse("%q is no part of a path", key)
+		return nil, refuse("%q is not a part of a path", key)
 	}
 	body, status, err := s.do(ctx, http.MethodGet, s.before+escaped+s.after, nil)
 	switch {
@@ -129,7 +129,7 @@ func (s *Source) post(ctx context.Context, keys []string) ([][]byte, error) {
 	}
 	var byKey map[string]json.RawMessage
 	if err := json.Unmarshal(body, &byKey); err != nil {
-		return nil, &lookup.Error{Failed: true, Err: fmt.Errorf("the answer is no object of rows by key: %w", err)}
+		return nil, &lookup.Error{Failed: true, Err: fmt.Errorf("the answer is not an object of rows by key: %w", err)}
 	}
 	rows := make([][]byte, len(keys))
 	for i, key := range keys {

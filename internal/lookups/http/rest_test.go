@@ -123,7 +123,7 @@ func TestFaultOfAnAnswerIsTheKeysOrTheServers(t *testing.T) {
 	if _, err := rowsOf(t, Options{URL: "http://127.0.0.1:1/{key}"}, "a"); err == nil {
 		t.Error("no error of a port where nobody listens")
 	}
-	if _, err := rowsOf(t, Options{URL: "http://127.0.0.1:1/{key}"}, ".."); err == nil || !strings.Contains(err.Error(), "no part of a path") {
+	if _, err := rowsOf(t, Options{URL: "http://127.0.0.1:1/{key}"}, ".."); err == nil || !strings.Contains(err.Error(), "not a part of a path") {
 		t.Error(err)
 	}
 }
@@ -209,11 +209,11 @@ func TestCheckSaysHowAServiceDoesNotAnswerWithRows(t *testing.T) {
 		{url + "/uuid/{key}", "", ""},
 		{url + "/rows?of={key}", "405 Method Not Allowed", "a GET with the row of a key"},
 		{url + "/page/{key}", "is not JSON: <html>", "a GET with the row of a key"},
-		{url + "/page", "no object of rows by key", `a POST of {"keys": [...]}`},
+		{url + "/page", "not an object of rows by key", `a POST of {"keys": [...]}`},
 		{url + "/none/0", "404 Not Found", `a POST of {"keys": [...]}`},
 		{url + "/moved/{key}", "302 Found", "redirects are not followed"},
 		{url + "/locked/{key}", "401 Unauthorized", "correct the token"},
-		{url + "/busy/{key}", "503 Service Unavailable", "cannot answer"},
+		{url + "/busy/{key}", "503 Service Unavailable", "answers with an error"},
 		{gone + "/{key}", "connection refused", "start the service there"},
 	} {
 		said, hint := checkOf(t, Options{URL: c.url})

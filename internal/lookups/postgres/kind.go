@@ -33,7 +33,7 @@ var configFields = []spec.Field[Config]{
 	{Name: "url", Affects: spec.Outputs, Required: true, Form: spec.Into(func(p *Config) *string { return &p.URL }, spec.PathOf(spec.ReadAddress)), Example: "${DATABASE_URL}"},
 	{Name: "query", Affects: spec.Outputs, Required: true, Or: "table", Form: spec.Into(func(p *Config) *string { return &p.Query }, spec.TextOf("a query")),
 		Example: "select name, to_jsonb(users) from users where name = any($1)", Absent: "required, or `table`"},
-	{Name: "table", Affects: spec.Outputs, Form: spec.Into(func(p *Config) *string { return &p.Table }, spec.ReadName), Example: "documents", Absent: "required, or `query`", Help: "instead of `query`, of a lookup by `vector`: where the documents are, behind a schema or not"},
+	{Name: "table", Affects: spec.Outputs, Form: spec.Into(func(p *Config) *string { return &p.Table }, spec.ReadName), Example: "documents", Absent: "required, or `query`", Help: "instead of `query`, for a lookup by `vector`: the table of the documents, with or without its schema"},
 	{Name: "column", Affects: spec.Outputs, Form: spec.Into(func(p *Config) *string { return &p.Column }, spec.ReadName), Example: "embedding", Absent: "required with `table`", Help: "of vectors: its type is vector or halfvec of pgvector"},
 }
 
@@ -45,7 +45,7 @@ func (c *Config) Check(lookup.Step) (found []error) {
 	for _, word := range []struct{ name, value string }{{"table", c.Table}, {"column", c.Column}} {
 		if word.value != "" {
 			found = append(found, &lookup.Mistake{
-				Field: word.name, Err: errors.New("it is of documents that are found by a vector: there is a key"), Hint: "give vector instead of key, or remove it",
+				Field: word.name, Err: errors.New("it applies to documents that are found by a vector, and this lookup has a key"), Hint: "give vector instead of key, or remove it",
 			})
 		}
 	}

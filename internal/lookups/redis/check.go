@@ -28,8 +28,8 @@ func (s *Source) Check(ctx context.Context) error {
 	key, kind, err := s.sample(ctx)
 	if err == nil && kind != "" && kind != "string" {
 		return &lookup.Mistake{
-			Field: "prefix", Err: fmt.Errorf("%.60q in Redis is of type %s: such a key has no row", key, kind),
-			Hint: "store rows as strings of JSON, a sink by format: json, or name the prefix of those",
+			Field: "prefix", Err: fmt.Errorf("%.60q in Redis is of type %s, which cannot hold a row", key, kind),
+			Hint: "store rows as JSON strings (a sink with format: json), or use a prefix with such rows",
 		}
 	}
 	return nil // without permission to scan, no key is known
@@ -42,7 +42,7 @@ func accessHint(said, prefix string) string {
 	case strings.HasPrefix(said, "NOAUTH"), strings.HasPrefix(said, "WRONGPASS"):
 		return "correct user and password of the URL"
 	}
-	return "name a server, and a database of it, that answers MGET"
+	return "use a server and a database that support MGET"
 }
 
 // sample returns a key with the prefix and its type; "" if the scan finds none.

@@ -165,7 +165,7 @@ func TestCheckSaysWhyKeysAreNotRead(t *testing.T) {
 		{url: server.URL, prefix: "odd[1]:"},
 		{url: server.URL, prefix: "nobody:"},
 		{url: few, prefix: "user:"}, // may not look for keys
-		{server.URL, "device:", "prefix", `"device:7" in Redis is of type hash`, "strings of JSON"},
+		{server.URL, "device:", "prefix", `"device:7" in Redis is of type hash`, "JSON strings"},
 		{few, "device:", "url", "NOPERM", "~device:* +mget"},
 		{as("none"), "user:", "url", "NOPERM", "+mget"},
 		{as("nobody"), "user:", "url", "WRONGPASS", "correct user and password"},

@@ -96,9 +96,9 @@ func (c *Codes) Number(number float64) (float64, error) {
 		if code, known := c.numbers[number]; known {
 			return code, nil
 		}
-		return 0, fmt.Errorf("%v is none of the categories %s", number, c.some())
+		return 0, fmt.Errorf("%v is not one of the categories %s", number, c.some())
 	case number < 0 || number >= float64(len(c.names)) || number != math.Trunc(number):
-		return 0, fmt.Errorf("%v is no code of a category: codes are whole numbers from 0 to %d, for %s", number, len(c.names)-1, c.some())
+		return 0, fmt.Errorf("%v is not a code of a category: codes are whole numbers from 0 to %d, for %s", number, len(c.names)-1, c.some())
 	}
 	return number, nil
 }

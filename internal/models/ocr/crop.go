@@ -9,7 +9,7 @@ import (
 // coverMost is how often the boxes of a picture may cover it. Lines of text do not overlap.
 const coverMost = 4
 
-var errOverlap = fmt.Errorf("the lines of text that are found cover the image more than %d times: it is no image of text", coverMost)
+var errOverlap = fmt.Errorf("the lines of text that are found cover the image more than %d times: it is not an image of text", coverMost)
 
 // cropAll crops boxes from a picture. The error is errOverlap or that of ctx.
 func (p *picture) cropAll(ctx context.Context, boxes []box) ([]*picture, error) {

@@ -169,7 +169,7 @@ func charactersOf(model []byte) ([]string, error) {
 			return slices.Concat([]string{""}, list, []string{" "}), nil
 		}
 	}
-	return nil, errors.New("its metadata name no characters: it is none of PaddleOCR's models that read lines, as rapidocr has them")
+	return nil, errors.New("its metadata has no characters: it is not a PaddleOCR model for reading lines, as in rapidocr")
 }
 
 // next returns the first field of a message; content is nil if the field is not bytes.

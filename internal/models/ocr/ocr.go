@@ -67,7 +67,7 @@ func (o Options) Validate() error {
 	}
 	texts := model.Info{Outputs: o.Outputs}
 	if o.Outputs != nil && (texts.Texts() != 1 || texts.Scores() > 1) {
-		list = append(list, errors.New("an image is answered with a text, and a score besides where one is wanted"))
+		list = append(list, errors.New("an image gives one text, and optionally one score"))
 	}
 	return errors.Join(append(list, o.Session.Validate())...)
 }

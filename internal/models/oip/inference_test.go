@@ -240,15 +240,15 @@ func TestMetadataThatDiffersIsRefusedByName(t *testing.T) {
 		tensors []Tensor
 		want    string
 	}{
-		{[]Tensor{number("hour", "FP32", -1), number("amount", "FP32", -1)}, `input 1 is "amount", where the server has "hour"`},
-		{[]Tensor{number("amount", "FP32", -1)}, `input "hour" is none`},
+		{[]Tensor{number("hour", "FP32", -1), number("amount", "FP32", -1)}, `input 1 is "amount", but the server has "hour"`},
+		{[]Tensor{number("amount", "FP32", -1)}, `input "hour" is not one`},
 		{[]Tensor{number("amount", "FP32", -1), number("hour", "FP32", -1), number("day", "FP32", -1)}, `input "day"`},
-		{[]Tensor{number("amount", "FP32", -1), number("hour", "BYTES", -1)}, `"hour" is a number, where the server wants BYTES`},
+		{[]Tensor{number("amount", "FP32", -1), number("hour", "BYTES", -1)}, `"hour" is a number, but the server wants BYTES`},
 		{[]Tensor{number("amount", "FP32", -1), number("hour", "FP16", -1)}, `wants FP16`},
 		{[]Tensor{number("amount", "FP32", -1), number("hour", "FP32", -1, 3)}, `wants shape [-1 3]`},
-		{[]Tensor{number("input-0", "FP32", -1, 3)}, `a row has 2 values, where the server wants shape [-1 3]`},
-		{[]Tensor{number("input-0", "FP32", 1, 2)}, `first length is not -1`},
-		{[]Tensor{number("input-0", "FP32")}, `first length is not -1`},
+		{[]Tensor{number("input-0", "FP32", -1, 3)}, `a row has 2 values, but the server wants shape [-1 3]`},
+		{[]Tensor{number("input-0", "FP32", 1, 2)}, `first dimension is not -1`},
+		{[]Tensor{number("input-0", "FP32")}, `first dimension is not -1`},
 		{[]Tensor{number("input-0", "FP32", -1, -1, -1)}, `leaves open`},
 		{[]Tensor{number("input-0", "FP32", -1, 0)}, `leaves open`},
 	}

@@ -43,7 +43,7 @@ func CheckInputs(inputs []model.Input) error {
 		case in.Name == "":
 			return fmt.Errorf("input %d has no name, which its tensor needs", i+1)
 		case seen[in.Name]:
-			return fmt.Errorf("input %q is there twice", in.Name)
+			return fmt.Errorf("input %q occurs twice", in.Name)
 		case in.Type != model.Number && in.Type != model.String && in.Type != model.Bytes:
 			return fmt.Errorf("input %q has type %q: number, string and bytes are there", in.Name, in.Type)
 		case err != nil || n == 0:
@@ -67,7 +67,7 @@ func CheckOutputs(outputs []model.Output) error {
 		case out.Name == "" && len(outputs) > 1:
 			return fmt.Errorf("output %d of %d has no name", i+1, len(outputs))
 		case seen[out.Name]:
-			return fmt.Errorf("output %q is there twice", out.Name)
+			return fmt.Errorf("output %q occurs twice", out.Name)
 		}
 		seen[out.Name] = true
 	}
@@ -179,18 +179,18 @@ func match(inputs []model.Input, tensors []Tensor) (*Layout, error) {
 	l := &Layout{}
 	for i, in := range inputs {
 		if i >= len(tensors) {
-			return nil, fmt.Errorf("input %q is none of the %d inputs of the server", in.Name, len(tensors))
+			return nil, fmt.Errorf("input %q is not one of the %d inputs of the server", in.Name, len(tensors))
 		}
 		t := &tensors[i]
 		if t.Name != in.Name {
-			return nil, fmt.Errorf("input %d is %q, where the server has %q: names and their order must be the same", i+1, in.Name, t.Name)
+			return nil, fmt.Errorf("input %d is %q, but the server has %q: names and their order must be the same", i+1, in.Name, t.Name)
 		}
 		known := CheckNumber(t.Datatype, 0) == nil
 		if in.Type != model.Number {
 			known = t.Datatype == "BYTES"
 		}
 		if !known {
-			return nil, fmt.Errorf("input %q is a %s, where the server wants %s", in.Name, in.Type, t.Datatype)
+			return nil, fmt.Errorf("input %q is a %s, but the server wants %s", in.Name, in.Type, t.Datatype)
 		}
 		shape, err := rowShape(t.Shape, in.Size())
 		if err != nil {
@@ -199,7 +199,7 @@ func match(inputs []model.Input, tensors []Tensor) (*Layout, error) {
 		l.add(in, t.Datatype, shape)
 	}
 	if len(tensors) > len(inputs) {
-		return nil, fmt.Errorf("the server has an input %q, which is none of the %d inputs here", tensors[len(inputs)].Name, len(inputs))
+		return nil, fmt.Errorf("the server has an input %q, which is not one of the %d inputs here", tensors[len(inputs)].Name, len(inputs))
 	}
 	return l, nil
 }
@@ -207,7 +207,7 @@ func match(inputs []model.Input, tensors []Tensor) (*Layout, error) {
 // rowShape returns the dimensions after the rows in a shape of metadata, for size values per row.
 func rowShape(shape []int64, size int) ([]int64, error) {
 	if len(shape) == 0 || shape[0] != -1 {
-		return nil, fmt.Errorf("the server wants shape %v, whose first length is not -1, any number of rows", shape)
+		return nil, fmt.Errorf("the server wants shape %v, but its first dimension is not -1 (any number of rows)", shape)
 	}
 	row, free, n := slices.Clone(shape[1:]), -1, 1
 	for i, length := range row {
@@ -215,7 +215,7 @@ func rowShape(shape []int64, size int) ([]int64, error) {
 		case length == -1 && free < 0:
 			free = i
 		case length < 1 || length > elementsMax || n > elementsMax:
-			return nil, fmt.Errorf("the server wants shape %v, which leaves open what a row is", shape)
+			return nil, fmt.Errorf("the server wants shape %v, so the size of a row is open", shape)
 		default:
 			n *= int(length)
 		}
@@ -225,7 +225,7 @@ func rowShape(shape []int64, size int) ([]int64, error) {
 		n = size
 	}
 	if n != size {
-		return nil, fmt.Errorf("a row has %d values, where the server wants shape %v", size, shape)
+		return nil, fmt.Errorf("a row has %d values, but the server wants shape %v", size, shape)
 	}
 	return row, nil
 }

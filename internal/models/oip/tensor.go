@@ -176,7 +176,7 @@ func CheckNumber(datatype string, value float64) error {
 	case value != value:
 		return fmt.Errorf("it is missing, which %s cannot say: give a number in its place", datatype)
 	case value != math.Trunc(value):
-		return fmt.Errorf("%g is no integer, as %s wants", value, datatype)
+		return fmt.Errorf("%g is not an integer, as %s wants", value, datatype)
 	// In float64 the greatest numbers of 64 bits round up to a power of two.
 	case value < low || value > high || Size(datatype) == 8 && value == high:
 		return fmt.Errorf("%g is no %s", value, datatype)

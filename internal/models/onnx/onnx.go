@@ -100,7 +100,7 @@ func (m *Model) Check(values []float64, columns [][]byte) error {
 	}
 	if p.state > 0 {
 		if state := columns[p.bytesWidth-1]; state != nil && (len(state) != 4*p.state || !finite("FP32", state)) {
-			return fmt.Errorf("a state of %d bytes is none of %d finite numbers", len(state), p.state)
+			return fmt.Errorf("a state of %d bytes does not have %d finite numbers", len(state), p.state)
 		}
 	}
 	if total > p.rowBytes {
@@ -143,7 +143,7 @@ func (f *feed) checkRaw(value []byte) error {
 	n := len(value)/f.element + f.Carry
 	switch {
 	case len(value) == 0 || len(value)%f.element != 0:
-		return fmt.Errorf("%d bytes are no elements of %s", len(value), f.tensor.Datatype)
+		return fmt.Errorf("%d bytes are not whole elements of %s", len(value), f.tensor.Datatype)
 	case f.open && n%f.size != 0, !f.open && n != f.size:
 		return fmt.Errorf("%d elements do not have the shape %d", n, f.shape)
 	case !finite(f.tensor.Datatype, value):

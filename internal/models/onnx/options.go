@@ -124,7 +124,7 @@ func (o Options) Validate() error {
 	for i := range o.Inputs {
 		in := &o.Inputs[i]
 		wrong(in.Name == "", "input %d has no name", i)
-		wrong(seen[in.Name], "input %q is there twice", in.Name)
+		wrong(seen[in.Name], "input %q occurs twice", in.Name)
 		seen[in.Name] = true
 		switch in.Kind {
 		case "", Numbers, Raw, Text, TokenIDs, Constant:

@@ -78,7 +78,7 @@ func newPlan(g Graph, o Options, tensorBytes int64) (*plan, error) {
 	}
 	for _, t := range g.Inputs {
 		if !used[t.Name] {
-			return nil, fmt.Errorf("input %q of the graph is no input and no state here", t.Name)
+			return nil, fmt.Errorf("input %q of the graph is neither an input nor a state here", t.Name)
 		}
 	}
 	if err := p.addOutputs(g, o); err != nil {
@@ -97,7 +97,7 @@ func find(list []Tensor, name string) (Tensor, error) {
 		return Tensor{}, fmt.Errorf("the graph has none of this name; it has %q", names)
 	}
 	if list[i].Datatype == "" {
-		return Tensor{}, errors.New("it is no tensor of numbers or strings")
+		return Tensor{}, errors.New("it is not a tensor of numbers or strings")
 	}
 	return list[i], nil
 }
@@ -369,7 +369,7 @@ func (p *plan) addOutputs(g Graph, o Options) error {
 		}
 		out.As = cmp.Or(out.As, out.Name)
 		if seen[out.As] || out.As == StateName {
-			return fmt.Errorf("output %q is there twice", out.As)
+			return fmt.Errorf("output %q occurs twice", out.As)
 		}
 		seen[out.As] = true
 		p.outputs = append(p.outputs, output{out, p.scores})
@@ -391,7 +391,7 @@ func (out *Output) sizeOf(graph []int64) (int, error) {
 	}
 	if out.Pool != "" {
 		if len(graph) != 3 {
-			return 0, fmt.Errorf("it has the shape %d: rows, tokens and numbers are what is pooled", graph)
+			return 0, fmt.Errorf("it has the shape %d: pool needs the dimensions rows, tokens and numbers", graph)
 		}
 		row = graph[2:]
 	}

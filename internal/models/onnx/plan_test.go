@@ -188,7 +188,7 @@ func TestRowsThatCannotBeScoredAreNamed(t *testing.T) {
 func TestStateThatIsNoneIsRefused(t *testing.T) {
 	m := &Model{plan: planOf(t, voice, voiceOptions)}
 	for _, state := range [][]byte{{}, make([]byte, 31), floats(1, 2, 3, 4, 5, 6, 7, float32(math.NaN()))} {
-		if err := m.Check(nil, [][]byte{floats(1), state}); err == nil || !strings.Contains(err.Error(), "is none of 8") {
+		if err := m.Check(nil, [][]byte{floats(1), state}); err == nil || !strings.Contains(err.Error(), "does not have 8") {
 			t.Errorf("%d bytes: %v", len(state), err)
 		}
 	}
@@ -274,11 +274,11 @@ func TestGraphsThatRowsCannotFeedAreRefusedByName(t *testing.T) {
 		{with("FP32", -1, 3), []Tensor{y}, Options{Inputs: []Input{{Name: "x", Shape: []int{4}}}}, "not that of the graph"},
 		{with("FP16", -1, 3), []Tensor{y}, Options{}, "cannot be FP16"},
 		{with("BYTES", -1, 3), []Tensor{y}, Options{}, "a text is one element"},
-		{with("", -1, 3), []Tensor{y}, Options{}, "no tensor"},
+		{with("", -1, 3), []Tensor{y}, Options{}, "not a tensor"},
 		{with("FP32", -1, 1<<40), []Tensor{y}, Options{}, "elements are possible"},
 		{with("FP32", -1, 1<<19), []Tensor{y}, Options{}, "beyond the limit"},
 		{[]Tensor{x}, []Tensor{y}, Options{Inputs: []Input{{Name: "z"}}}, `it has ["x"]`},
-		{[]Tensor{x}, []Tensor{y}, Options{Inputs: []Input{}}, "is no input and no state"},
+		{[]Tensor{x}, []Tensor{y}, Options{Inputs: []Input{}}, "is not an input and no state"},
 		{[]Tensor{x}, []Tensor{y}, Options{Inputs: []Input{{Name: "x", Carry: 2}}}, "cannot carry 2"},
 		{[]Tensor{x}, []Tensor{y}, Options{Inputs: []Input{{Name: "x", Kind: Constant, Constant: []float64{1, 2, 3}}}}, "3 elements for the shape"},
 		{[]Tensor{x}, []Tensor{{Name: "y", Datatype: "BYTES"}}, Options{}, "no output of numbers"},
@@ -286,7 +286,7 @@ func TestGraphsThatRowsCannotFeedAreRefusedByName(t *testing.T) {
 		{[]Tensor{x}, []Tensor{y}, Options{Outputs: []Output{{Name: "y", Size: 3}}}, "1 scores, not 3"},
 		{[]Tensor{x}, []Tensor{y}, Options{Outputs: []Output{{Name: "y"}, {Name: "y"}}}, "there twice"},
 		{[]Tensor{x}, []Tensor{y}, Options{Outputs: []Output{{Name: "y", As: "state"}}}, "there twice"},
-		{[]Tensor{x}, []Tensor{y}, Options{Outputs: []Output{{Name: "y", Pool: "mean"}}}, "what is pooled"},
+		{[]Tensor{x}, []Tensor{y}, Options{Outputs: []Output{{Name: "y", Pool: "mean"}}}, "pool needs the dimensions"},
 		{[]Tensor{x}, []Tensor{y}, Options{States: []State{{Input: "x", Output: "z"}}}, `output "z"`},
 		{with("FP32", -1, -1), []Tensor{y}, Options{States: []State{{Input: "x", Output: "y"}}}, "no fixed size"},
 		{with("INT64", -1, 2), []Tensor{y}, Options{States: []State{{Input: "x", Output: "y"}}}, "only FP32"},

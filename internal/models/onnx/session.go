@@ -196,7 +196,7 @@ func digestOf(path, expected string) (string, error) {
 	}
 	defer file.Close()
 	if about, err := file.Stat(); err != nil || !about.Mode().IsRegular() {
-		return "", errors.Join(err, errors.New("it is no regular file"))
+		return "", errors.Join(err, errors.New("it is not a regular file"))
 	}
 	hash := sha256.New()
 	if _, err := io.Copy(hash, file); err != nil {

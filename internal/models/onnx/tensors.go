@@ -158,12 +158,12 @@ func (s *scratch) tokensOf(i int) int {
 // read writes the scores and states of the rows of a call.
 func (p *plan) read(s *scratch, rows model.Rows, at span, answer []Tensor, scores []float32) error {
 	if len(answer) != len(p.names) {
-		return fmt.Errorf("%d outputs where %d were asked for", len(answer), len(p.names))
+		return fmt.Errorf("%d outputs, but %d were requested", len(answer), len(p.names))
 	}
 	for i := range answer {
 		t := &answer[i]
 		if t.Name != p.names[i] {
-			return fmt.Errorf("output %q where %q was asked for", t.Name, p.names[i])
+			return fmt.Errorf("output %q, but %q was requested", t.Name, p.names[i])
 		}
 		var err error
 		if i < len(p.outputs) {

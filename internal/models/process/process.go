@@ -98,8 +98,8 @@ func (o Options) Validate() error {
 	}
 	check(len(o.Command) == 0 || o.Command[0] == "", "no command: it is the program to run and its arguments")
 	for _, name := range o.Variables {
-		check(!variableName.MatchString(name), "%q is no name of a variable of the environment", name)
-		check(strings.HasPrefix(strings.ToUpper(name), ownVariables), "the variable %s is of the engine, which may keep secrets there: give the program a variable of its own", name)
+		check(!variableName.MatchString(name), "%q is not a name of a variable of the environment", name)
+		check(strings.HasPrefix(strings.ToUpper(name), ownVariables), "the variable %s belongs to the engine and may hold secrets: give the program another variable", name)
 	}
 	check(o.Workers < 0 || o.Workers > workersMax, "%d workers: each is a process, 1 to %d are possible", o.Workers, workersMax)
 	check(o.Attempts < 0 || o.Attempts > attemptsMax, "%d attempts: rows that end workers would end them all, 1 to %d are possible", o.Attempts, attemptsMax)
@@ -411,7 +411,7 @@ func (m *Model) launch() (*worker, error) {
 func (m *Model) greet(data []byte) error {
 	metadata, err := oip.ParseMetadata(data)
 	if err != nil {
-		return fmt.Errorf("its first message is no metadata: %w", err)
+		return fmt.Errorf("its first message is not its metadata: %w", err)
 	}
 	if len(metadata.Inputs) == 0 {
 		return nil
@@ -469,7 +469,7 @@ func (m *Model) exchange(w *worker, c *call) (oip.Response, error) {
 		}
 		var err error
 		if response, err = oip.ParseResponse(f.data); err != nil {
-			return response, fmt.Errorf("its answer is no ModelInferResponse: %w", err)
+			return response, fmt.Errorf("its answer is not a ModelInferResponse: %w", err)
 		}
 		if response.ID != c.id {
 			return response, fmt.Errorf("its answer is for request %q, not %q", response.ID, c.id)

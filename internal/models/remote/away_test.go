@@ -45,7 +45,7 @@ func TestModelIsOpenedWhileItsServerIsAway(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, scores, err)
 		}
 		_, err = predict(m, 1, 2.5)
-		wantFault(t, err, Refused, `"b": 2.5 is no integer`)
+		wantFault(t, err, Refused, `"b": 2.5 is not an integer`)
 		_, err = predict(wrong, 1, 2)
 		for ; errors.Is(err, model.ErrAway) && time.Now().Before(deadline); _, err = predict(wrong, 1, 2) {
 			time.Sleep(10 * time.Millisecond)

@@ -159,7 +159,7 @@ func (s *chat) read(answer said, into model.Answer) error {
 	case err != nil && answer.cut:
 		return fmt.Errorf("%s is cut at %d tokens", brief(text), s.options.Chat.Answer)
 	case err != nil:
-		return fmt.Errorf("%s is no object of JSON: %w", brief(text), err)
+		return fmt.Errorf("%s is not an object of JSON: %w", brief(text), err)
 	}
 	scores, texts := into.Scores, into.Texts
 	for _, out := range s.info.Outputs {

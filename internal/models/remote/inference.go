@@ -77,7 +77,7 @@ func (s *openInference) agree(ctx context.Context) (model.Info, error) {
 		return model.Info{}, fmt.Errorf("ask %s for its metadata: %w", o.URL, err)
 	}
 	if o.Version != "" && len(metadata.Versions) > 0 && !slices.Contains(metadata.Versions, o.Version) {
-		return model.Info{}, fmt.Errorf("version %q is none of the server's %q", o.Version, metadata.Versions)
+		return model.Info{}, fmt.Errorf("version %q is not one of the server's %q", o.Version, metadata.Versions)
 	}
 	var a agreement
 	switch {
@@ -181,7 +181,7 @@ func chooseOutputs(wanted []model.Output, tensors []oip.Tensor) ([]model.Output,
 	for _, want := range wanted {
 		at := slices.IndexFunc(tensors, func(t oip.Tensor) bool { return want.Name == "" || t.Name == want.Name })
 		if at < 0 {
-			return nil, fmt.Errorf("output %q is none of the %d outputs of the server", want.Name, len(tensors))
+			return nil, fmt.Errorf("output %q is not one of the %d outputs of the server", want.Name, len(tensors))
 		}
 		if want.Text() {
 			if tensors[at].Datatype != "BYTES" {
@@ -194,7 +194,7 @@ func chooseOutputs(wanted []model.Output, tensors []oip.Tensor) ([]model.Output,
 		}
 		// If metadata leaves a size open, the answers show it.
 		if size, err := rowSize(tensors[at]); err == nil && size != want.Size {
-			return nil, fmt.Errorf("output %q has %d scores a row, where the server has %d", want.Name, want.Size, size)
+			return nil, fmt.Errorf("output %q has %d scores a row, but the server has %d", want.Name, want.Size, size)
 		}
 	}
 	return wanted, nil

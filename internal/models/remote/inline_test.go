@@ -69,8 +69,8 @@ func TestModelsThatThePipelineDescribesWronglyAreRefused(t *testing.T) {
 	}{
 		{lang.Model{URL: "grpc://" + host + "/absent"}, []string{"a"}, "models.far.url: load remote model absent: "},
 		{lang.Model{URL: "ftp://" + host + "/sum"}, []string{"a"}, "models.far.url: load remote model sum: \"ftp:"},
-		{lang.Model{URL: "grpc://" + host + "/described"}, []string{"a", "b"}, `models.far.url: load remote model described: version "7" is none of`},
-		{lang.Model{URL: "grpc://" + host + "/sum", Process: []string{"true"}}, []string{"a"}, "models.far: a model has one of a file, a name in Go, a url and a process"},
+		{lang.Model{URL: "grpc://" + host + "/described"}, []string{"a", "b"}, `models.far.url: load remote model described: version "7" is not one of`},
+		{lang.Model{URL: "grpc://" + host + "/sum", Process: []string{"true"}}, []string{"a"}, "models.far: a model has only one of file, go, url and process"},
 		{lang.Model{Process: []string{"/no/such/program"}}, []string{"a"}, "models.far.process: "},
 		{lang.Model{URL: "grpc://" + host + "/sum"}, []string{"c"}, "steps[0].score.inputs[0]: "},
 	} {

@@ -72,18 +72,18 @@ func newMapping(o *Options) (m mapping, err error) {
 	}
 	for _, p := range o.Mapping.Send {
 		if !slices.Contains(inputs, p.Name) {
-			list = append(list, fmt.Errorf("a place for %q, which is no input", p.Name))
+			list = append(list, fmt.Errorf("a place for %q, which is not an input", p.Name))
 		}
 	}
 	for _, p := range o.Mapping.Read {
 		if !slices.Contains(outputs, p.Name) {
-			list = append(list, fmt.Errorf("a place of %q, which is no output", p.Name))
+			list = append(list, fmt.Errorf("a place of %q, which is not an output", p.Name))
 		}
 	}
 	object := map[string]any{}
 	for i, at := range m.puts {
 		if !put(object, at, inputs[i]) {
-			list = append(list, fmt.Errorf("input %q has no place at %q: another is there, above or below", inputs[i], strings.Join(at, ".")))
+			list = append(list, fmt.Errorf("input %q cannot be placed at %q: another value is there, or above or below it", inputs[i], strings.Join(at, ".")))
 		}
 	}
 	return m, errors.Join(list...)
@@ -166,7 +166,7 @@ func (s *mapped) agree(ctx context.Context) (model.Info, error) { return s.info,
 
 func (s *mapped) ready(ctx context.Context) error {
 	if err := s.reach(ctx, http.MethodHead, s.url); err != nil {
-		return fmt.Errorf("ask whether %s is there: %w", s.url, err)
+		return fmt.Errorf("check that %s exists: %w", s.url, err)
 	}
 	return nil
 }
@@ -290,7 +290,7 @@ func (s *mapped) read(result any, scores []float32, texts [][]byte) error {
 		case object:
 			at = get(result, []string{out.Name})
 		case len(s.info.Outputs) > 1:
-			return fmt.Errorf("a result that is no object, of %d outputs", len(s.info.Outputs))
+			return fmt.Errorf("a result that is not an object, of %d outputs", len(s.info.Outputs))
 		}
 		if out.Text() {
 			text, err := textAt(at, out.Type)

@@ -107,7 +107,7 @@ func (o Options) Validate() error {
 			list = append(list, fmt.Errorf(format, args...))
 		}
 	}
-	check(!slices.Contains(apis, o.API), "API %q is none of %q", o.API, apis)
+	check(!slices.Contains(apis, o.API), "API %q is not one of %q", o.API, apis)
 	check(o.Model == "" && o.API != HTTP, "no model: it is the server's name for it")
 	check(o.Timeout < 0, "a timeout of %v is negative", o.Timeout)
 	check(o.Calls < 0 || o.Calls > callsMax, "%d calls at a time: 1 to %d are possible", o.Calls, callsMax)
@@ -156,7 +156,7 @@ func (o *Options) checkService() (list []error) {
 	check(o.JSON || o.Columns || o.Tensor != "", "JSON, columns or a tensor: API %s has no tensors", o.API)
 	check(o.API != Chat && !reflect.ValueOf(o.Chat).IsZero(), "what to ask belongs to API %s", Chat)
 	check(o.API != HTTP && !reflect.ValueOf(o.Mapping).IsZero(), "a mapping belongs to API %s", HTTP)
-	check(len(o.Outputs) == 0 && o.API != Transcriptions, "no outputs: API %s does not say what it has", o.API)
+	check(len(o.Outputs) == 0 && o.API != Transcriptions, "no outputs: API %s does not describe its outputs", o.API)
 	one := func(kind model.Type) {
 		check(len(o.Inputs) != 1 || o.Inputs[0].Type != kind || o.Inputs[0].Shape != nil, "API %s takes one input, of type %s", o.API, kind)
 	}

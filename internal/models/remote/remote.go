@@ -180,7 +180,7 @@ func Open(options Options) (*Model, error) {
 	m, err := open(options)
 	if err == nil && len(m.info.Outputs) == 0 {
 		m.Close()
-		err = errors.New("outputs are missing: list them, because the server is not asked for them")
+		err = errors.New("outputs are missing: list them, because this API does not describe them")
 	}
 	if err != nil {
 		return nil, explainLoad(options, err)
@@ -393,7 +393,7 @@ func (m *Model) turn(ctx context.Context) error {
 	case m.slots <- struct{}{}:
 		return nil
 	case <-ctx.Done():
-		return fault(Late, "%d calls were under way: %w", m.options.Calls, context.DeadlineExceeded)
+		return fault(Late, "%d calls were in flight: %w", m.options.Calls, context.DeadlineExceeded)
 	}
 }
 

@@ -135,7 +135,7 @@ func TestTextsAndColumnsAreSent(t *testing.T) {
 			t.Errorf("%s: a missing text passes", name)
 		}
 		if err := m.Check(rows.Values[:5], [][]byte{{0xff}}); (err != nil) != o.JSON {
-			t.Errorf("%s: bytes that are no UTF-8: %v", name, err)
+			t.Errorf("%s: bytes that are not UTF-8: %v", name, err)
 		}
 	}
 }
@@ -152,18 +152,18 @@ func TestMetadataIsCompared(t *testing.T) {
 		if scores, err := predict(m, 0.5, 2); err != nil || scores[0] != 2.5 {
 			t.Errorf("%s: %v, %v", name, scores, err)
 		}
-		if err := m.Check([]float64{0.5, 2.5}, nil); err == nil || !strings.Contains(err.Error(), `"b": 2.5 is no integer`) {
+		if err := m.Check([]float64{0.5, 2.5}, nil); err == nil || !strings.Contains(err.Error(), `"b": 2.5 is not an integer`) {
 			t.Errorf("%s: %v", name, err)
 		}
 		for word, change := range map[string]func(*Options){
 			`version "3"`:                    func(o *Options) { o.Version = "3" },
-			`input 1 is "b", where the serv`: func(o *Options) { o.Inputs = []model.Input{twoNumbers[1], twoNumbers[0]} },
+			`input 1 is "b", but the server`: func(o *Options) { o.Inputs = []model.Input{twoNumbers[1], twoNumbers[0]} },
 			`"b" is a string`:                func(o *Options) { o.Inputs = []model.Input{twoNumbers[0], {Name: "b", Type: model.String}} },
-			`a row has 3 values, where the server wants shape [-1 1]`: func(o *Options) {
+			`a row has 3 values, but the server wants shape [-1 1]`: func(o *Options) {
 				o.Inputs = []model.Input{twoNumbers[0], {Name: "b", Type: model.Number, Shape: []int{3}}}
 			},
-			`output "score" is none`: func(o *Options) { o.Outputs = []model.Output{{Name: "score", Size: 1}} },
-			`has 2 scores a row`:     func(o *Options) { o.Outputs = []model.Output{{Name: "sum", Size: 2}} },
+			`output "score" is not one`: func(o *Options) { o.Outputs = []model.Output{{Name: "score", Size: 1}} },
+			`has 2 scores a row`:        func(o *Options) { o.Outputs = []model.Output{{Name: "sum", Size: 2}} },
 		} {
 			wrong := form.at(host, "described")
 			change(&wrong)

@@ -98,7 +98,7 @@ func TestEmbeddingsAreOfTheirTexts(t *testing.T) {
 		t.Error(err)
 	}
 	if err := m.Check(nil, [][]byte{{0xff}}); err == nil {
-		t.Error("bytes that are no UTF-8 pass")
+		t.Error("bytes that are not UTF-8 pass")
 	}
 	if err := m.Predict(t.Context(), model.Rows{Width: 1, Values: []float64{1}}, make([]float32, 2)); err == nil {
 		t.Error("rows of numbers pass")
@@ -177,7 +177,7 @@ func TestChatModelIsAskedForNumbers(t *testing.T) {
 		row   int
 		fault Fault
 		word  string
-	}{{1, Unfit, "I will not say is no object"}, {2, Refused, "too odd"}, {4, Refused, "filter"}, {5, Unfit, "cut at 32 tokens"}} {
+	}{{1, Unfit, "I will not say is not an object"}, {2, Refused, "too odd"}, {4, Refused, "filter"}, {5, Unfit, "cut at 32 tokens"}} {
 		if failed[i].Row != want.row {
 			t.Errorf("row %d failed, not %d", failed[i].Row, want.row)
 		}
@@ -540,28 +540,28 @@ func TestFaultsSayWhatTheyAreAbout(t *testing.T) {
 
 func TestOptionsOfServicesAreValidated(t *testing.T) {
 	for word, o := range map[string]Options{
-		`API "other" is none`:                 {URL: "http://h", API: "other"},
-		"takes http or https":                 {URL: "grpc://h:1", API: Chat},
-		"one input, of type string":           {URL: "http://h", API: Embeddings, Inputs: twoNumbers},
-		"an embedding is one":                 {URL: "http://h", API: Embeddings, Outputs: []model.Output{{Name: "a", Size: 1}, {Name: "b", Size: 1}}},
-		"one input, of type bytes":            {URL: "http://h", API: Transcriptions, Inputs: oneText},
-		"single numbers and texts with names": {URL: "http://h", API: Moderations, Outputs: []model.Output{{Name: "a", Size: 2}}},
-		"no outputs":                          {URL: "http://h", API: HTTP},
-		"no prompt":                           {URL: "http://h", API: Chat, Inputs: oneText},
-		"has no {text}":                       {URL: "http://h", API: Chat, Inputs: oneText, Chat: ChatConfig{Prompt: "{txet}"}},
-		"what to ask belongs to API chat":     {URL: "http://h", API: HTTP, Chat: ChatConfig{Prompt: "?"}},
-		"a mapping belongs to API http":       {URL: "http://h", Mapping: Mapping{Rows: "rows"}},
-		"a version: API http has none":        {URL: "http://h", API: HTTP, Version: "1"},
-		"has no tensors":                      {URL: "http://h", API: HTTP, JSON: true},
-		`a place for "c", which is no input`:  {URL: "http://h", API: HTTP, Inputs: twoNumbers, Mapping: Mapping{Send: []Place{{Name: "c", Place: "c"}}}},
-		`a place of "c", which is no output`:  {URL: "http://h", API: HTTP, Inputs: twoNumbers, Mapping: Mapping{Read: []Place{{Name: "c", Place: "c"}}}},
-		`"b" has no place at "a.b": another`:  {URL: "http://h", API: HTTP, Inputs: twoNumbers, Mapping: Mapping{Send: []Place{{Name: "b", Place: "a.b"}}}},
-		`"a..b" has an empty name`:            {URL: "http://h", API: HTTP, Inputs: twoNumbers, Mapping: Mapping{Rows: "a..b"}},
-		"a token, and a file of one":          {URL: "http://localhost", Bearer: "x", BearerFile: "y"},
-		"would pass h in the clear":           {URL: "http://h", BearerFile: "y"},
-		`header "a b"`:                        {URL: "http://h", Header: "a b"},
-		"a number of tokens is negative":      {URL: "http://h", API: Chat, Chat: ChatConfig{Prompt: "{text}", Answer: -1}, Inputs: oneText},
-		"a prompt takes single numbers and t": {URL: "http://h", API: Chat, Chat: ChatConfig{Prompt: "{i}"}, Inputs: []model.Input{{Name: "i", Type: model.Bytes}}},
+		`API "other" is not one`:                 {URL: "http://h", API: "other"},
+		"takes http or https":                    {URL: "grpc://h:1", API: Chat},
+		"one input, of type string":              {URL: "http://h", API: Embeddings, Inputs: twoNumbers},
+		"an embedding is one":                    {URL: "http://h", API: Embeddings, Outputs: []model.Output{{Name: "a", Size: 1}, {Name: "b", Size: 1}}},
+		"one input, of type bytes":               {URL: "http://h", API: Transcriptions, Inputs: oneText},
+		"single numbers and texts with names":    {URL: "http://h", API: Moderations, Outputs: []model.Output{{Name: "a", Size: 2}}},
+		"no outputs":                             {URL: "http://h", API: HTTP},
+		"no prompt":                              {URL: "http://h", API: Chat, Inputs: oneText},
+		"has no {text}":                          {URL: "http://h", API: Chat, Inputs: oneText, Chat: ChatConfig{Prompt: "{txet}"}},
+		"what to ask belongs to API chat":        {URL: "http://h", API: HTTP, Chat: ChatConfig{Prompt: "?"}},
+		"a mapping belongs to API http":          {URL: "http://h", Mapping: Mapping{Rows: "rows"}},
+		"a version: API http has none":           {URL: "http://h", API: HTTP, Version: "1"},
+		"has no tensors":                         {URL: "http://h", API: HTTP, JSON: true},
+		`a place for "c", which is not an input`: {URL: "http://h", API: HTTP, Inputs: twoNumbers, Mapping: Mapping{Send: []Place{{Name: "c", Place: "c"}}}},
+		`a place of "c", which is not an output`: {URL: "http://h", API: HTTP, Inputs: twoNumbers, Mapping: Mapping{Read: []Place{{Name: "c", Place: "c"}}}},
+		`"b" cannot be placed at "a.b": another`: {URL: "http://h", API: HTTP, Inputs: twoNumbers, Mapping: Mapping{Send: []Place{{Name: "b", Place: "a.b"}}}},
+		`"a..b" has an empty name`:               {URL: "http://h", API: HTTP, Inputs: twoNumbers, Mapping: Mapping{Rows: "a..b"}},
+		"a token, and a file of one":             {URL: "http://localhost", Bearer: "x", BearerFile: "y"},
+		"would pass h in the clear":              {URL: "http://h", BearerFile: "y"},
+		`header "a b"`:                           {URL: "http://h", Header: "a b"},
+		"a number of tokens is negative":         {URL: "http://h", API: Chat, Chat: ChatConfig{Prompt: "{text}", Answer: -1}, Inputs: oneText},
+		"a prompt takes single numbers and t":    {URL: "http://h", API: Chat, Chat: ChatConfig{Prompt: "{i}"}, Inputs: []model.Input{{Name: "i", Type: model.Bytes}}},
 	} {
 		if err := o.Validate(); err == nil || !strings.Contains(err.Error(), word) {
 			t.Errorf("%v\nlacks %q", err, word)

@@ -52,7 +52,7 @@ func (t *tokens) take(ctx context.Context, n int) (give func(), err error) {
 	if at < 0 { // it got its tokens meanwhile
 		give()
 	}
-	return nil, fault(Late, "%d tokens were under way: %w", t.most, ctx.Err())
+	return nil, fault(Late, "%d tokens were in flight: %w", t.most, ctx.Err())
 }
 
 func (t *tokens) wake() {

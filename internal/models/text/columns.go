@@ -74,7 +74,7 @@ func parseNorm(name string) (norm, error) {
 	case "max":
 		return largest, nil
 	}
-	return noNorm, fmt.Errorf("norm %q is none of l1, l2, max", clip(name))
+	return noNorm, fmt.Errorf("norm %q is not one of l1, l2, max", clip(name))
 }
 
 // apply divides values by their norm, unless the norm is zero.
@@ -149,7 +149,7 @@ func parseSteps(list []fileStep, columns int, sparse bool) ([]step, error) {
 			steps = append(steps, step{norm: n})
 			continue
 		case do == nil || n != noNorm:
-			err = fmt.Errorf("%q is no step", clip(from.Do))
+			err = fmt.Errorf("%q is not a step", clip(from.Do))
 		case len(from.Values) != columns:
 			err = fmt.Errorf("%s has %d values for %d columns", from.Do, len(from.Values), columns)
 		}
@@ -158,7 +158,7 @@ func parseSteps(list []fileStep, columns int, sparse bool) ([]step, error) {
 		}
 		for c, by := range from.Values {
 			if sparse && do(0, by) != 0 || from.Do == "divide" && by == 0 {
-				return nil, fmt.Errorf("step %d: %s by %g in column %d changes what is not there", i+1, from.Do, by, c)
+				return nil, fmt.Errorf("step %d: %s by %g in column %d changes values that are missing", i+1, from.Do, by, c)
 			}
 		}
 		steps = append(steps, step{do: do, values: from.Values})
@@ -235,7 +235,7 @@ func (f *fileCategory) category(kind Kind, first int) (*category, error) {
 	case "ignore":
 		c.unknown, c.missing = -1, -1
 	default:
-		return nil, fmt.Errorf("unknown %q is none of error, ignore", clip(f.Unknown))
+		return nil, fmt.Errorf("unknown %q is not one of error, ignore", clip(f.Unknown))
 	}
 	for i, value := range f.Values {
 		column := f.Columns[i]
@@ -266,13 +266,13 @@ func (c *category) add(value json.RawMessage, kind Kind, column int) error {
 		return nil
 	case kind == Number && json.Unmarshal(value, &number) == nil:
 		if _, ok := c.numbers[number]; ok {
-			return errors.New("is there twice")
+			return errors.New("occurs twice")
 		}
 		c.numbers[number] = column
 		return nil
 	case kind != Number && json.Unmarshal(value, &text) == nil:
 		if _, ok := c.texts[text]; ok {
-			return errors.New("is there twice")
+			return errors.New("occurs twice")
 		}
 		c.texts[text] = column
 		return nil

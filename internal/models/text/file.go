@@ -131,7 +131,7 @@ func (f *floats) UnmarshalJSON(data []byte) error {
 		return fmt.Errorf("numbers in base64: %w", err)
 	}
 	if len(raw)%8 != 0 {
-		return fmt.Errorf("numbers in base64: %d bytes are no whole number of values", len(raw))
+		return fmt.Errorf("numbers in base64: %d bytes are not a whole number of values", len(raw))
 	}
 	*f = make(floats, len(raw)/8)
 	for i := range *f {

@@ -190,7 +190,7 @@ func (c *characters) accents(kind string) (map[rune][]rune, func(rune) []rune, e
 			return nil
 		}
 	default:
-		return nil, nil, fmt.Errorf("strip_accents %q is none of unicode, ascii", clip(kind))
+		return nil, nil, fmt.Errorf("strip_accents %q is not one of unicode, ascii", clip(kind))
 	}
 	if len(table) == 0 {
 		return nil, nil, fmt.Errorf("characters.strip_%s is missing", kind)

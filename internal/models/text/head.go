@@ -110,7 +110,7 @@ func (m *member) check(columns, outputs int) error {
 		}
 	}
 	if links[m.Link] == nil {
-		return fmt.Errorf("link %q is none of identity, sigmoid, ovr, softmax, huber", clip(m.Link))
+		return fmt.Errorf("link %q is not one of identity, sigmoid, ovr, softmax, huber", clip(m.Link))
 	}
 	if decisions != outputs && (outputs != 1 || decisions != 2 || m.Link != "softmax") {
 		return fmt.Errorf("%d decisions for %d outputs", decisions, outputs)
@@ -146,7 +146,7 @@ func (c *calibration) check(outputs int) error {
 		}
 		return nil
 	}
-	return fmt.Errorf("calibration %q is none of sigmoid, isotonic, temperature", clip(c.Method))
+	return fmt.Errorf("calibration %q is not one of sigmoid, isotonic, temperature", clip(c.Method))
 }
 
 // score writes the outputs of the entries of a row.

@@ -37,7 +37,7 @@ const (
 	searchReads = 16      // how often a search may read a character, on average
 )
 
-var errLook = fmt.Errorf("the token_pattern of the model looks too far ahead in this text: it reads each character more than %d times. Bound what it repeats, as in [^\"]{0,50}", searchReads)
+var errLook = fmt.Errorf("the token_pattern of the model looks too far ahead in this text: it reads each character more than %d times. Limit its repetitions, as in [^\"]{0,50}", searchReads)
 
 func (p *pattern) search(text []byte) *search {
 	n := len(text)
@@ -246,7 +246,7 @@ func (p *parser) quantify(next item) (item, error) {
 		next.class = nil
 	}
 	if p.at < len(p.text) && strings.IndexByte("*+?{", p.text[p.at]) >= 0 {
-		return next, p.refuse("a quantifier stands behind a quantifier")
+		return next, p.refuse("a quantifier follows another quantifier")
 	}
 	return next, nil
 }
@@ -315,7 +315,7 @@ func (p *parser) set() (func(rune) bool, error) {
 				return nil, err
 			}
 			if low < 0 || high < low {
-				return nil, p.refuse("a range in brackets is no range")
+				return nil, p.refuse("a range in brackets is not a valid range")
 			}
 			part = func(r rune) bool { return low <= r && r <= high }
 		}

@@ -18,7 +18,7 @@ func (f *fileText) vectorizer(t *tables, first int) (*vectorizer, error) {
 		return nil, err
 	}
 	if v.grams[0] < 1 || v.grams[1] < v.grams[0] || v.grams[1] > gramMax {
-		return nil, fmt.Errorf("ngram_range %v is none of 1 to %d", v.grams, gramMax)
+		return nil, fmt.Errorf("ngram_range %v is not within 1 to %d", v.grams, gramMax)
 	}
 	if err := v.analyze(f, t); err != nil {
 		return nil, err
@@ -41,7 +41,7 @@ func (v *vectorizer) analyze(f *fileText, t *tables) error {
 	case "char_wb":
 		v.analyzer = charsOfWords
 	default:
-		return fmt.Errorf("analyzer %q is none of word, char, char_wb", clip(f.Analyzer))
+		return fmt.Errorf("analyzer %q is not one of word, char, char_wb", clip(f.Analyzer))
 	}
 	if v.analyzer != words && (f.TokenPattern != "" || len(f.StopWords) != 0) {
 		return fmt.Errorf("analyzer %s has neither token_pattern nor stop_words", f.Analyzer)

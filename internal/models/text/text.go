@@ -164,10 +164,10 @@ func (m *Model) takeInputs(f *file) error {
 	for i, in := range f.Inputs {
 		kind, ok := kinds[in.Kind]
 		if !ok {
-			return fmt.Errorf("inputs: kind %q of input %d is none of text, number, category", clip(in.Kind), i)
+			return fmt.Errorf("inputs: kind %q of input %d is not one of text, number, category", clip(in.Kind), i)
 		}
 		if seen[in.Name] {
-			return fmt.Errorf("inputs: %q is there twice", clip(in.Name))
+			return fmt.Errorf("inputs: %q occurs twice", clip(in.Name))
 		}
 		seen[in.Name] = true
 		m.inputs = append(m.inputs, Input{in.Name, kind})

@@ -121,7 +121,7 @@ func (d *catboost) oneFeature(i int) error {
 	case err != nil:
 		return err
 	case place != int64(i):
-		return within("feature_index", d.fault("feature %d stands at place %d", place, i))
+		return within("feature_index", d.fault("feature %d is at place %d", place, i))
 	case f.input < int64(i) || f.input >= inputsMax || i > 0 && f.input <= d.floats[i-1].input:
 		return within("flat_feature_index", d.fault("input %d is not supported (ascending, up to %d)", f.input, inputsMax-1))
 	case !slices.Contains([]string{"AsIs", "AsFalse", "AsTrue", ""}, missing):

@@ -234,7 +234,7 @@ func TestDamagedLightGBMIsRefusedWithLineAndKey(t *testing.T) {
 		`line 8: version: the key stands here twice`:                                 {"feature_names=", "version=v4\nfeature_names="},
 		`feature_names: 3 names for 2 inputs`:                                        {"feature_names=age", "feature_names=age more"},
 		`num_tree_per_iteration: 0 outputs`:                                          {"num_tree_per_iteration=1", "num_tree_per_iteration=0"},
-		`2 trees are no rounds of num_tree_per_iteration=3`:                          {"num_tree_per_iteration=1", "num_tree_per_iteration=3"},
+		`2 trees are not a multiple of num_tree_per_iteration=3`:                     {"num_tree_per_iteration=1", "num_tree_per_iteration=3"},
 		`objective: "frobnicate" is not supported (hint: train with one of binary`:   {"objective=binary", "objective=frobnicate"},
 		`objective: "-1" is no slope`:                                                {"sigmoid:1", "sigmoid:-1"},
 		`tree 0: line 24: is_linear: linear trees are not supported (hint: train wi`: {"is_linear=0", "is_linear=1"},
@@ -275,7 +275,7 @@ func TestDamagedCatBoostIsRefusedWithThePlace(t *testing.T) {
 		"oblivious_trees[0]: 5 scores for 4 leaves":                                                          {`[1, 2, 3`, `[1, 2, 3, 4`},
 		"oblivious_trees[0]: a tree of depth 2 with 3 leaf_values":                                           {`[1, 2, 3, `, `[1, 2, `},
 		"oblivious_trees[0].leaf_values[1]: +Inf is not finite":                                              {`[1, 2`, `[1, Infinity`},
-		"features_info.float_features[1].feature_index: feature 7 stands at place 1":                         {`"feature_index": 1`, `"feature_index": 7`},
+		"features_info.float_features[1].feature_index: feature 7 is at place 1":                             {`"feature_index": 1`, `"feature_index": 7`},
 		"features_info.float_features[1].flat_feature_index: input 0 is not supported":                       {`"flat_feature_index": 1`, `"flat_feature_index": 0`},
 		`nan_value_treatment: "Odd" is not supported`:                                                        {`AsTrue`, `Odd`},
 		"scale_and_bias: 2 biases for 1 outputs":                                                             {`[0.125]`, `[0.125, 1]`},
@@ -313,7 +313,7 @@ func TestDamagedONNXIsRefusedWithNodeAndAttribute(t *testing.T) {
 		`nodes_falsenodeids or nodes_truenodeids[0]: child 1 has another parent`:                                set("nodes_falsenodeids", []int{1, 0, 0}),
 		`nodes_featureids: input 2, of tree 0, of 2 columns`:                                                    set("nodes_featureids", []int{2, 0, 0}),
 		`nodes_featureids: input -1 is not supported`:                                                           set("nodes_featureids", []int{-1, 0, 0}),
-		`nodes_nodeids[1]: node 0 stands in its tree twice`:                                                     set("nodes_nodeids", []int{0, 0, 2}),
+		`nodes_nodeids[1]: node 0 occurs in its tree twice`:                                                     set("nodes_nodeids", []int{0, 0, 2}),
 		`nodes_treeids[2]: the nodes of tree 4 are not beside each other`: func(m *onnxModel) {
 			set("nodes_treeids", []int{4, 5, 4})(m)
 			set("nodes_modes", []string{"LEAF", "LEAF", "LEAF"})(m)

@@ -295,7 +295,7 @@ func TestNumbersOfAPandasFrameAreItsCategories(t *testing.T) {
 	}
 	for _, other := range []float64{0, 1, 2, 15, 10.5, -10} {
 		if code, err := codes.Number(other); err == nil {
-			t.Errorf("%v is no category of the frame, and is taken as the code %v", other, code)
+			t.Errorf("%v is not a category of the frame, and is taken as the code %v", other, code)
 		}
 	}
 }

@@ -98,7 +98,7 @@ func TestDamagedSetsAreRefusedWithThePlace(t *testing.T) {
 		"learner.gradient_booster.model.cats.enc: categories of 1 inputs of 3":         labels(object{"type": 15, "values": list{1}}),
 		"cats.enc[0].offsets: not the places of texts":                                 labels(object{"offsets": list{0, 2, 1}, "values": list{97, 98}}),
 		"cats.enc[1].offsets: not the places":                                          labels(object{}, object{"offsets": list{0, 3}, "values": list{97, 98}}),
-		"model.trees[1].id: tree 0 stands at place 1":                                  func(o object) { tree(o, 1)["id"] = 0 },
+		"model.trees[1].id: tree 0 is at place 1":                                      func(o object) { tree(o, 1)["id"] = 0 },
 		"learner.gradient_booster.weight_drop: 0 weights for 2 trees":                  func(o object) { booster(o)["name"] = "dart" },
 		"learner.gradient_booster.weight_drop: 1 weights for 2 trees":                  func(o object) { trees(o)["weight_drop"] = list{1.0} },
 		"learner.gradient_booster.weight_drop[1]: weight NaN makes":                    func(o object) { trees(o)["weight_drop"] = list{1.0, math.NaN()} },

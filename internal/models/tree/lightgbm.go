@@ -210,10 +210,10 @@ func (m *lightgbm) categoryLabels() error {
 	if len(categorical) != len(lists) || len(lists) > 0 && int64(categorical[len(lists)-1]) >= m.inputs {
 		for _, list := range lists {
 			if labels := labelsOfJSON(list); !countFromZero(labels) {
-				return m.fault("pandas_categorical", "the file does not say of which columns the categories %s are: a number may be one of them or a code. Train with categories that are texts", clip([]byte(strings.Join(labels, ", "))))
+				return m.fault("pandas_categorical", "the file does not name the columns of the categories %s: a number may be a category or a code. Train with categories that are texts", clip([]byte(strings.Join(labels, ", "))))
 			}
 		}
-		m.note = fmt.Sprintf(", trained on %d columns of pandas categories, whose codes it takes, without a word which they are", len(lists))
+		m.note = fmt.Sprintf(", trained on %d columns of pandas categories: it takes their codes, but does not name the columns", len(lists))
 		return nil
 	}
 	m.labels = make([][]string, m.inputs)
@@ -251,7 +251,7 @@ func countFromZero(labels []string) bool {
 // settle translates the file into the terms shared by all formats.
 func (m *lightgbm) settle() error {
 	if m.count == 0 || m.count%int(m.perRound) != 0 {
-		return fmt.Errorf("%d trees are no rounds of num_tree_per_iteration=%d", m.count, m.perRound)
+		return fmt.Errorf("%d trees are not a multiple of num_tree_per_iteration=%d", m.count, m.perRound)
 	}
 	m.base, m.outputs = make([]float64, m.perRound), int(m.perRound)
 	link, err := m.link()

@@ -70,7 +70,7 @@ func TestTreesBehindTheBestIterationCountAsXGBoostCountsThem(t *testing.T) {
 		if m.Margins(rows, got); !slices.Equal(got, want) {
 			t.Errorf("%s: margins %v, XGBoost has %v", name, got, want)
 		}
-		trees, said := 8, "trees: all, although training found its best iteration at 1, whose trees are the first 2"
+		trees, said := 8, "trees: all, although training found its best iteration at 1, with the first 2 trees"
 		if name == "early-stopped" {
 			trees, said = 2, "trees: best, the first 2 of 8, as XGBoost's scikit-learn wrapper predicts"
 		}
@@ -105,7 +105,7 @@ func TestTreesCanBeChosen(t *testing.T) {
 			t.Errorf("%+v: %+v", c, m.Info())
 		}
 	}
-	for name, want := range map[string]string{"early-stopped.json": "", "small-base.ubj": "", "early-booster.json": "all 8 trees are used, as Booster.predict does, although the file says that the first 2 are the best: write trees: all or trees: best"} {
+	for name, want := range map[string]string{"early-stopped.json": "", "small-base.ubj": "", "early-booster.json": "all 8 trees are used, as in Booster.predict, although the first 2 are the best of the file: write trees: all or trees: best"} {
 		if got := load(t, name).Info().Ambiguous; got != want {
 			t.Errorf("%s: %q", name, got)
 		}

@@ -250,7 +250,7 @@ func (n *onnxNode) evaluate(symbols map[string]symbol, at int) (symbol, error) {
 			return n.calculate(operands[0], operands[1], kind, o.of)
 		}
 	}
-	return symbol{}, errors.New("the node is not supported in a model of trees (hint: compute what it does in the pipeline, or load the file with a model of kind onnx)")
+	return symbol{}, errors.New("the node is not supported in a model of trees (hint: compute its result in the pipeline, or load the file with a model of kind onnx)")
 }
 
 var errOperand = errors.New("an operand that is neither a number that depends on one tree, nor a sum of those, nor one constant, is not supported (hint: load the file with a model of kind onnx)")
@@ -481,7 +481,7 @@ func (e *ensemble) settleONNX(s symbol) error {
 		known := map[*onnxTree]bool{}
 		for _, term := range s.scores.terms {
 			if known[term.tree] {
-				return errors.New("a tree that stands in a sum twice is not supported")
+				return errors.New("a sum with the same tree twice is not supported")
 			}
 			known[term.tree] = true
 			tree := onnxTree{nodes: term.tree.nodes, leaves: term.tree.leaves, wide: term.tree.wide}

@@ -223,7 +223,7 @@ func (n *onnxNode) oneTree(tree *onnxTree, limits []float64, modes []string) err
 		tree.places = map[int64]int32{}
 		for i, id := range ids {
 			if _, known := tree.places[id]; known {
-				return fmt.Errorf("nodes_nodeids[%d]: node %d stands in its tree twice", tree.first+i, id)
+				return fmt.Errorf("nodes_nodeids[%d]: node %d occurs in its tree twice", tree.first+i, id)
 			}
 			tree.places[id] = int32(i)
 		}

@@ -73,8 +73,8 @@ func (e *xgboost) chooseTrees(asked string) error {
 	case asked == "all":
 		e.note = fmt.Sprintf(", trees: all, as asked, not the first %d up to the best iteration", most)
 	case asked == "" && !e.wrapped:
-		e.note = fmt.Sprintf(", trees: all, although training found its best iteration at %d, whose trees are the first %d", best, most)
-		e.ambiguous = fmt.Sprintf("all %d trees are used, as Booster.predict does, although the file says that the first %d are the best: write trees: all or trees: best", e.count, most)
+		e.note = fmt.Sprintf(", trees: all, although training found its best iteration at %d, with the first %d trees", best, most)
+		e.ambiguous = fmt.Sprintf("all %d trees are used, as in Booster.predict, although the first %d are the best of the file: write trees: all or trees: best", e.count, most)
 	default:
 		e.note = fmt.Sprintf(", trees: best, the first %d of %d, %s", most, e.count, map[bool]string{true: "as XGBoost's scikit-learn wrapper predicts", false: "as asked"}[asked == ""])
 		e.parts = slices.DeleteFunc(e.parts, func(p part) bool { return int(p.index) >= most })
@@ -136,7 +136,7 @@ func (e *xgboost) refuseInputs() error {
 
 func (e *xgboost) refuseTrees() error {
 	if e.declared != int64(e.count) {
-		return fmt.Errorf("%s.trees: %d trees where num_trees says %d", treesPlace, e.count, e.declared)
+		return fmt.Errorf("%s.trees: %d trees, but num_trees is %d", treesPlace, e.count, e.declared)
 	}
 	if len(e.groups) != e.count {
 		return fmt.Errorf("%s.tree_info: %d values for %d trees", treesPlace, len(e.groups), e.count)

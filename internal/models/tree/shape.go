@@ -23,7 +23,7 @@ func (d *decoder) treeParameters() error {
 func (d *decoder) identity() error {
 	id, err := d.integer()
 	if err == nil && id != int64(d.count) {
-		err = d.fault("tree %d stands at place %d", id, d.count)
+		err = d.fault("tree %d is at place %d", id, d.count)
 	}
 	return err
 }

@@ -67,7 +67,7 @@ func (d *ubjDocument) whole(kind byte) (int64, error) {
 		return 0, nil
 	case 'i', 'U', 'I', 'l', 'L':
 	default:
-		return 0, d.fault("type %q where an integer should be", kind)
+		return 0, d.fault("type %q, but an integer is expected", kind)
 	}
 	bits, err := d.take(int64(ubjWidth(kind)), "an integer")
 	if err != nil {
@@ -132,7 +132,7 @@ func (d *ubjDocument) text() (string, error) {
 		return "", err
 	}
 	if kind != 'S' {
-		return "", d.fault("type %q where a string should be", kind)
+		return "", d.fault("type %q, but a string is expected", kind)
 	}
 	text, err := d.counted("a string")
 	if err == nil && !utf8.Valid(text) {

@@ -107,7 +107,7 @@ func (m *lightgbm) link() (wideLink, error) {
 		case "sigmoid":
 			slope, err := strconv.ParseFloat(value, 64)
 			if err != nil || !(slope > 0) || math.IsInf(slope, 0) {
-				return l, fmt.Errorf("%q is no slope of a sigmoid", clip([]byte(value)))
+				return l, fmt.Errorf("%q is not the slope of a sigmoid", clip([]byte(value)))
 			}
 			l.slope = slope
 		case "num_class":

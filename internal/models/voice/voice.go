@@ -86,7 +86,7 @@ func Load(ctx context.Context, options Options) (*Model, error) {
 	}
 	if _, err := m.hear(ctx, make([]float32, 1)); err != nil { // checks that it is such a model
 		m.Close()
-		return nil, fmt.Errorf("load model of voices: %s is none of silero's for 16 kHz: %w", options.Path, err)
+		return nil, fmt.Errorf("load model of voices: %s is not a silero model for 16 kHz: %w", options.Path, err)
 	}
 	return m, nil
 }

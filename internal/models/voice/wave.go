@@ -62,7 +62,7 @@ func head(format []byte) (*sound, error) {
 	word := func(at int) int { return int(binary.LittleEndian.Uint16(format[at:])) }
 	kind, channels, hertz, bits := word(0), word(2), binary.LittleEndian.Uint32(format[4:]), word(14)
 	if kind != 1 && kind != 0xfffe || bits != 16 || channels < 1 || channels > channelMax || hertz < rateLeast || hertz > rateMost {
-		return nil, fmt.Errorf("a WAV file of format %d, %d channels, %d Hz and %d bits: PCM of 16 bits from %d Hz is what is heard", kind, channels, hertz, bits, rateLeast)
+		return nil, fmt.Errorf("a WAV file of format %d, %d channels, %d Hz and %d bits: use PCM with 16 bits from %d Hz", kind, channels, hertz, bits, rateLeast)
 	}
 	return &sound{channels: channels, rate: int(hertz)}, nil
 }

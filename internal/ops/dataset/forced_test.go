@@ -97,7 +97,7 @@ func TestForcedEventsAreComputedWhereTheyWereLive(t *testing.T) {
 					if rows := written(t, o); rows.Events.Forced == nil || !rows.Events.Forced.Followed || rows.Rows.Count == 0 {
 						t.Errorf("seed %d: %+v", seed, rows.Events.Forced)
 					}
-					for reason, first := range map[string]stream.Offset{"topic payments.repartition, which has their copies, is gone": -1, "payments.repartition/2, which has their copies, begins at offset 1": 1, "a source has got partitions since": 0} {
+					for reason, first := range map[string]stream.Offset{"repartition topic payments.repartition was deleted": -1, "payments.repartition/2 of the repartition topic begins at offset 1": 1, "a source got more partitions since": 0} {
 						o.Open = func() (inspect.Directory, func() error, error) {
 							return &trimmed{inspect.NewLocal(log, nil, nil, nil), first, 0, first == 0}, func() error { return nil }, nil
 						}

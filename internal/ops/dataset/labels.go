@@ -66,16 +66,16 @@ func newLabels(program *dryrun.Program, o *Options, schema *value.Schema) (*labe
 	l := &labels{Labels: o.Labels, program: program, open: o.Open, asOf: math.MinInt64, now: math.MaxInt64}
 	if l.Source == "" {
 		if l.Labels != (Labels{}) {
-			return nil, failure.Usage("name the labels with --labels FILE or --labels topic:NAME: --on, --label, --label-time, --horizon and --as-of are about them")
+			return nil, failure.Usage("name the labels with --labels FILE or --labels topic:NAME: --on, --label, --label-time, --horizon and --as-of need labels")
 		}
 		return nil, nil
 	}
 	topic := strings.HasPrefix(l.Source, "topic:")
 	switch {
 	case l.On == "" || l.Label == "" || l.Horizon <= 0:
-		return nil, failure.Usage("--labels %s: say which row a label belongs to with --on NAME, which field is the label with --label FIELD, and how long after the event it counts with --horizon, such as 30d", l.Source)
+		return nil, failure.Usage("--labels %s: add --on NAME (the name that rows and labels share), --label FIELD (the label) and --horizon (how long after the event a label counts, such as 30d)", l.Source)
 	case l.Time == "" && !topic:
-		return nil, failure.Usage("--labels %s: say when a label was known with --label-time FIELD: without it a row could get a label that nobody had yet", l.Source)
+		return nil, failure.Usage("--labels %s: name the field with the time of a label with --label-time FIELD: without it, a row could get a label from its future", l.Source)
 	case topic && !o.FromLog:
 		return nil, failure.Usage("--labels %s: a topic is in a log: use it with --from-data or --engine", l.Source)
 	}

@@ -231,7 +231,7 @@ func TestRowsThatNoNoteTellsAreRefused(t *testing.T) {
 	}
 	var said bytes.Buffer
 	err := dataset.Write(t.Context(), program(&said), o)
-	if err == nil || !strings.Contains(err.Error(), "columns shop_is.* of pipeline payments cannot be known") || !strings.Contains(err.Error(), "--table shops:KEY=FILE") {
+	if err == nil || !strings.Contains(err.Error(), "columns shop_is.* of pipeline payments are unknown") || !strings.Contains(err.Error(), "--table shops:KEY=FILE") {
 		t.Error(err)
 	}
 	old := stream.Record{Partition: stream.Partition{Topic: "payments.order"}, Value: []byte{1, 3, 2, 0, 0, 4, 2, 1}}

@@ -15,12 +15,12 @@ func (w *writer) report() {
 	say("sha256 %s, in %s too", m.File.SHA256, manifestOf(w.Out))
 	say("no rows: %d dropped, dead letters: %s", m.Events.Dropped, term.Counts(m.Events.DeadLetters))
 	if n := m.Events.Collected; n > 0 {
-		say("collected by a group or join, whose events have the rows: %d", n)
+		say("collected by a group or join, which makes the rows: %d", n)
 	}
 	switch f := m.Events.Forced; {
 	case f == nil:
 	case f.Followed:
-		say("forced by the live pipeline, and computed where it did: %s", term.Counted(int(f.Events), "event"))
+		say("forced by the live pipeline, and computed at the same place: %s", term.Counted(int(f.Events), "event"))
 	default:
 		say("warning: the live pipeline forced %s. Their rows, and those of later events of their keys, may differ from the live ones: %s", term.Counted(int(f.Events), "event"), f.Reason)
 	}
@@ -57,7 +57,7 @@ func (w *writer) report() {
 	}
 	for _, s := range m.Sources {
 		if s.First > 0 {
-			say("warning: %s/%d begins at offset %d: what came before is not in the windows", s.Topic, s.Partition, s.First)
+			say("warning: %s/%d begins at offset %d: windows do not include earlier events", s.Topic, s.Partition, s.First)
 		}
 	}
 	if len(w.rows.Missing) > 0 {

@@ -28,7 +28,7 @@ import (
 var ErrNotFound = errors.New("not found")
 
 // ErrOtherPipeline means that the pipeline to replay is not among the given ones.
-var ErrOtherPipeline = errors.New("the files lack the pipeline")
+var ErrOtherPipeline = errors.New("the files do not have the pipeline")
 
 // Limits of a Report.
 const (
@@ -210,7 +210,7 @@ func (e *explanation) at(ctx context.Context, position string) (*Record, error) 
 	case err != nil || i < 0:
 		return &Record{Position: position, Missing: "the log has no such topic"}, nil
 	case int(p.Index) >= len(e.topics[i].Partitions):
-		return &Record{Position: position, Missing: fmt.Sprintf("not there: topic %s has the partitions 0 to %d", p.Topic, len(e.topics[i].Partitions)-1)}, nil
+		return &Record{Position: position, Missing: fmt.Sprintf("topic %s has only the partitions 0 to %d", p.Topic, len(e.topics[i].Partitions)-1)}, nil
 	case p.Offset < e.topics[i].Partitions[p.Index].First:
 		return &Record{Position: position, Missing: fmt.Sprintf("no longer retained: %v begins at offset %d", p.Partition, e.topics[i].Partitions[p.Index].First)}, nil
 	}
@@ -219,7 +219,7 @@ func (e *explanation) at(ctx context.Context, position string) (*Record, error) 
 		return nil, err
 	}
 	if !found {
-		return &Record{Position: position, Missing: fmt.Sprintf("not there: %v has no record of this offset, the next one gets %d", p.Partition, e.topics[i].Partitions[p.Index].Next)}, nil
+		return &Record{Position: position, Missing: fmt.Sprintf("%v has no record at this offset yet; the next record gets offset %d", p.Partition, e.topics[i].Partitions[p.Index].Next)}, nil
 	}
 	return newRecord(&r), nil
 }

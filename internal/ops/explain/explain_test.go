@@ -327,7 +327,7 @@ func TestReplayFromALaterBeginningSaysSo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r := report.Replays[0]; r.Same || r.From != 100 || !strings.Contains(strings.Join(r.Why, "\n"), "payments/0 begins at offset 100: the state before it is not known") || len(r.Row) == 0 {
+	if r := report.Replays[0]; r.Same || r.From != 100 || !strings.Contains(strings.Join(r.Why, "\n"), "payments/0 begins at offset 100: the state before it is unknown") || len(r.Row) == 0 {
 		t.Errorf("%+v", r)
 	}
 	report, err = explain.Explain(t.Context(), early, explain.Options{Directory: from, Pipelines: pipelines})
@@ -352,7 +352,7 @@ func TestReplayWithAnotherModelNamesItsDigest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r := report.Replays[0]; !r.Same || len(r.Why) != 2 || r.Why[0] != "model half@1 was sha256:one, that of the file is half@1 sha256:two" {
+	if r := report.Replays[0]; !r.Same || len(r.Why) != 2 || r.Why[0] != "model half@1 was sha256:one, but the file has half@1 sha256:two" {
 		t.Errorf("%+v", r)
 	}
 	other.Name = "others"
@@ -477,7 +477,7 @@ func TestKeysAndValuesThatAreNoTextAreShown(t *testing.T) {
 	if err := report.Write(&text); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(text.String(), `{"base64":"bm8gG1szMW1KU09OCg=="}`) || strings.Contains(text.String(), "\x1b") || !strings.Contains(text.String(), "nothing that is retained") {
+	if !strings.Contains(text.String(), `{"base64":"bm8gG1szMW1KU09OCg=="}`) || strings.Contains(text.String(), "\x1b") || !strings.Contains(text.String(), "no retained output") {
 		t.Error(text.String())
 	}
 }
@@ -537,7 +537,7 @@ func TestLongSearchesAndReplaysShowProgress(t *testing.T) {
 			told[what] = true
 		},
 	})
-	if err != nil || !told["replaying payments/1"] || !told["looking for what came of payments/1@5000"] {
+	if err != nil || !told["replaying payments/1"] || !told["looking for the outputs of payments/1@5000"] {
 		t.Errorf("%v, %v", told, err)
 	}
 }

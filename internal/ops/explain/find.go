@@ -18,7 +18,7 @@ func (e *explanation) find(ctx context.Context, id string) (*Record, error) {
 	if err == nil && slices.ContainsFunc(e.topics, func(t inspect.Topic) bool { return t.Name == p.Topic }) {
 		r, err := e.at(ctx, id)
 		if err == nil && r.Missing != "" {
-			err = fmt.Errorf("%s: %w: %s: see afterbay topics for the offsets there are", id, ErrNotFound, strings.TrimPrefix(r.Missing, "not there: "))
+			err = fmt.Errorf("%s: %w: %s: see afterbay topics for the offsets there are", id, ErrNotFound, r.Missing)
 		}
 		e.report.Searched = 1
 		return r, err
@@ -32,7 +32,7 @@ func (e *explanation) find(ctx context.Context, id string) (*Record, error) {
 	if r != nil || err != nil {
 		return r, err
 	}
-	return nil, fmt.Errorf("id %q: %w among the %d records that are retained: take the header afterbay-id of an output from afterbay tail TOPIC --headers, or name a record as topic/partition@offset",
+	return nil, fmt.Errorf("id %q: %w among the %d retained records: use the header afterbay-id of an output from afterbay tail TOPIC --headers, or name a record as topic/partition@offset",
 		id, ErrNotFound, e.report.Searched)
 }
 
@@ -192,7 +192,7 @@ func (e *explanation) madeOf(r *stream.Record) bool {
 
 // became lists the records made from the event.
 func (e *explanation) became(ctx context.Context) error {
-	return e.all(ctx, "looking for what came of "+e.report.Event.Position, func(r *stream.Record) (bool, error) {
+	return e.all(ctx, "looking for the outputs of "+e.report.Event.Position, func(r *stream.Record) (bool, error) {
 		own := e.report.Event.Position
 		if header.Get(r, header.Position) != own && header.Get(r, header.Source) != own && !e.madeOf(r) {
 			return true, nil

@@ -91,7 +91,7 @@ func (e *explanation) replays(ctx context.Context) error {
 		if e.report.Output != nil {
 			want = "pipeline " + e.report.Output.Made.Pipeline + " reading " + p.Topic
 		}
-		return fmt.Errorf("%w: %s, they have %s: name the file of that one, or none", ErrOtherPipeline, want, strings.Join(names, ", "))
+		return fmt.Errorf("%w: %s, they have %s: name the file of that pipeline, or no file", ErrOtherPipeline, want, strings.Join(names, ", "))
 	}
 	return nil
 }
@@ -205,7 +205,7 @@ func (p *player) compare(report *Report, topics derived) {
 		}
 	}
 	if report.Output == nil && report.More == 0 && len(used) < len(p.outputs) {
-		wrong = append(wrong, "the replay writes what the log lacks: the event is not committed yet, or its output is no longer retained")
+		wrong = append(wrong, "the replay writes an output that is not in the log: the event is not committed yet, or its output is no longer retained")
 	}
 	r.Same = len(wrong) == 0
 	r.Why = append(wrong, p.otherMaker(made)...)
@@ -222,11 +222,11 @@ func (p *player) otherMaker(made *Made) []string {
 	}
 	for _, m := range made.Models {
 		if !slices.Contains(p.replay.Models, m) {
-			list = append(list, fmt.Sprintf("model %s was %s, that of the file is %s", m.Name, m.Digest, modelNow(p.replay.Models, m.Name)))
+			list = append(list, fmt.Sprintf("model %s was %s, but the file has %s", m.Name, m.Digest, modelNow(p.replay.Models, m.Name)))
 		}
 	}
 	if now := p.replay.Digest; made.Digest != now && now != "" {
-		list = append(list, fmt.Sprintf("the pipeline was %s, that of the file is %s", made.Digest, now))
+		list = append(list, fmt.Sprintf("the pipeline was %s, but the file has %s", made.Digest, now))
 	}
 	return list
 }
@@ -235,13 +235,13 @@ func (p *player) otherMaker(made *Made) []string {
 func (p *player) unknown(made *Made, explained bool) []string {
 	var list []string
 	if made != nil && made.Generation > 1 {
-		list = append(list, fmt.Sprintf("it was generation %d of the pipeline: what earlier ones left in the state is not known", made.Generation))
+		list = append(list, fmt.Sprintf("it was generation %d of the pipeline: the state from earlier generations is unknown", made.Generation))
 	}
 	if p.tables.unknown != "" {
 		list = append(list, p.tables.unknown)
 	}
 	if p.replay.From > 0 {
-		list = append(list, fmt.Sprintf("%v begins at offset %d: the state before it is not known", p.partition, p.replay.From))
+		list = append(list, fmt.Sprintf("%v begins at offset %d: the state before it is unknown", p.partition, p.replay.From))
 	}
 	if len(list) == 0 && !explained && made != nil {
 		list = append(list, "pipeline, models and beginning are the same: this should not happen, please report it")
@@ -362,7 +362,7 @@ func (s *playing) wait(ctx context.Context) (stream.Batch, error) {
 	defer cancel()
 	batch, err := s.Idle.Poll(short, 0)
 	if err != nil && ctx.Err() == nil {
-		s.replay.Missing = "the event has not had its turn: it waits for the events of other partitions"
+		s.replay.Missing = "the event is not released yet: it waits for events of other partitions"
 		s.finish()
 	}
 	return batch, err
@@ -394,7 +394,7 @@ func (s *playing) Poll(ctx context.Context, limit int) (stream.Batch, error) {
 			break
 		}
 		if !ok && err == nil {
-			err = fmt.Errorf("%v@%d: %w: it was there a moment ago", s.partition, s.until, ErrNotFound)
+			err = fmt.Errorf("%v@%d: %w: it was deleted during the command", s.partition, s.until, ErrNotFound)
 		}
 		if err != nil {
 			return batch, err

@@ -46,7 +46,7 @@ func (t *tables) follow(ctx context.Context, r *pipeline.Runner, home int32, fir
 	}
 	if err != nil {
 		notes.Reads = nil
-		t.unknown = fmt.Sprintf("tables are read as they are now, and not as they were: %v", err)
+		t.unknown = fmt.Sprintf("tables are read in their current state, not in that of the event: %v", err)
 	}
 }
 

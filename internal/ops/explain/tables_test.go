@@ -131,7 +131,7 @@ func TestReplayWithoutNotesSaysSo(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := report.Replays[0]
-	if r.Same || !slices.ContainsFunc(r.Why, func(why string) bool { return strings.Contains(why, "tables are read as they are now") }) {
+	if r.Same || !slices.ContainsFunc(r.Why, func(why string) bool { return strings.Contains(why, "tables are read in their current state") }) {
 		t.Errorf("same: %v, %v", r.Same, r.Why)
 	}
 }

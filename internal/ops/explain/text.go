@@ -111,13 +111,13 @@ func (p *printer) made(m *Made) {
 
 func (p *printer) phases(h *Phases) {
 	if h == nil {
-		p.line("  phases", "not kept: a running process has those of its newest events, and leaves them in its directory when it ends")
+		p.line("  phases", "not available: a running process keeps the timings of its newest events, and saves them in its directory when it ends")
 		return
 	}
-	p.line("  phases", "of %s computed together; feature, model and emit are of all of them", count(h.Next-h.First, "event"))
-	p.phase(h, observe.Queue, h.Queue, h.Known, "until it was taken up", "when the event came is not kept")
+	p.line("  phases", "of %s computed together; feature, model and emit are for all of them", count(h.Next-h.First, "event"))
+	p.phase(h, observe.Queue, h.Queue, h.Known, "until a step read it", "the time of the append is not stored")
 	if h.Ordered {
-		p.phase(h, observe.Order, h.Order, h.OrderKnown, "until its turn"+h.waitedFor(), "not kept: the queue has it")
+		p.phase(h, observe.Order, h.Order, h.OrderKnown, "until its turn"+h.waitedFor(), "not separate: part of queue")
 	}
 	p.phase(h, observe.Feature, h.Feature, true, "decoding, features, expressions", "")
 	p.phase(h, observe.Model, h.Model, true, "calls of models", "")
@@ -156,7 +156,7 @@ func count(n int64, what string) string {
 // became lists the records made from an event.
 func (p *printer) became(r *Report) {
 	if len(r.Became) == 0 {
-		p.line("became", "nothing that is retained: it was left out, is not computed yet, or nothing was emitted for it")
+		p.line("became", "no retained output: the event was filtered, is not computed yet, or no emit wrote for it")
 	}
 	for _, b := range r.Became {
 		if b.Kind == KindCopy {
@@ -182,7 +182,7 @@ func (p *printer) replay(r *Replay, event string) {
 	}
 	p.line("replay", "%s up to %s by pipeline %s, in %.3f s", count(r.Records, "record"), event, r.Pipeline, r.Took.Seconds())
 	if r.From > 0 {
-		p.line("", "from offset %d, the first that is retained: state before it is not known", r.From)
+		p.line("", "from offset %d, the first retained one: the state before it is unknown", r.From)
 	}
 	if !r.Watermark.IsZero() {
 		p.line("  watermark", "%s", r.Watermark.Format(time.RFC3339Nano))

@@ -33,13 +33,13 @@ func FollowForced(ctx context.Context, d Directory, r *pipeline.Runner, next map
 		}
 		n, err := ForcedEvents(ctx, d, plan.Name)
 		if err != nil {
-			return f, fmt.Errorf("how many events were forced: %w", err)
+			return f, fmt.Errorf("count the forced events: %w", err)
 		}
 		if f.Events += n; n == 0 || f.Reason != "" {
 			continue
 		}
 		if all[plan.Name], f.Reason, err = forcedTurns(ctx, d, plan, n, r.Copies[0].Copy.Partitions, next); err != nil {
-			return f, fmt.Errorf("which events were forced: %w", err)
+			return f, fmt.Errorf("list the forced events: %w", err)
 		}
 	}
 	if f.Followed = f.Reason == ""; f.Followed {
@@ -71,13 +71,13 @@ func ForcedEvents(ctx context.Context, d Directory, pipeline string) (n int64, e
 func forcedTurns(ctx context.Context, d Directory, plan *task.Plan, counted int64, partitions int32, next map[stream.Partition]stream.Offset) (turns map[int32][]order.ForcedTurn, reason string, err error) {
 	about, err := Find(ctx, d, plan.Topic)
 	if errors.Is(err, stream.ErrUnknownTopic) {
-		return nil, fmt.Sprintf("topic %s, which has their copies, is gone", plan.Topic), nil
+		return nil, fmt.Sprintf("repartition topic %s was deleted", plan.Topic), nil
 	}
 	if err != nil {
 		return nil, "", err
 	}
 	if int(partitions) != len(about.Partitions) {
-		return nil, fmt.Sprintf("topic %s, which has their copies, has %d partitions, and the file says %d", plan.Topic, len(about.Partitions), partitions), nil
+		return nil, fmt.Sprintf("repartition topic %s has %d partitions, but the file has %d", plan.Topic, len(about.Partitions), partitions), nil
 	}
 	counts, topics := make([]int32, len(plan.Sources)), map[int]string{}
 	for i, source := range plan.Sources {
@@ -92,7 +92,7 @@ func forcedTurns(ctx context.Context, d Directory, plan *task.Plan, counted int6
 	turns = map[int32][]order.ForcedTurn{}
 	for i, extent := range about.Partitions {
 		if extent.First > 0 {
-			return nil, fmt.Sprintf("%s/%d, which has their copies, begins at offset %d", plan.Topic, i, extent.First), nil
+			return nil, fmt.Sprintf("%s/%d of the repartition topic begins at offset %d", plan.Topic, i, extent.First), nil
 		}
 		found, err := order.FindForced(d.Records(ctx, Query{Topic: plan.Topic, Partition: int32(i)}), plan.WaitsFor(), sources)
 		if err != nil {
@@ -105,7 +105,7 @@ func forcedTurns(ctx context.Context, d Directory, plan *task.Plan, counted int6
 		})
 	}
 	if counted > 0 {
-		return nil, fmt.Sprintf("by topic %s, which has their copies, %d fewer events were forced: a source has got partitions since", plan.Topic, counted), nil
+		return nil, fmt.Sprintf("repartition topic %s has %d fewer forced events: a source got more partitions since", plan.Topic, counted), nil
 	}
 	return turns, "", nil
 }

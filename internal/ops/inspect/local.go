@@ -207,7 +207,7 @@ func prefixes(key *string) [][]byte {
 }
 
 func unknownPipeline(name string, groups []string) error {
-	hint := "none has committed anything yet: start one with afterbay run"
+	hint := "no pipeline has committed an offset yet: start one with afterbay run"
 	if groups = slices.DeleteFunc(slices.Clone(groups), deadletter.IsGroup); len(groups) > 0 {
 		hint = "there are " + strings.Join(groups, ", ")
 	}

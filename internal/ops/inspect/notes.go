@@ -30,10 +30,10 @@ func ReadNotes(ctx context.Context, d Directory, topic string, notes *pipeline.N
 // describes.
 func NotesFrom(topic string, notes *pipeline.Notes, first map[int32]stream.Offset) error {
 	if len(notes.Reads) == 0 {
-		return fmt.Errorf("topic %s has no notes of which rows its events found", topic)
+		return fmt.Errorf("topic %s has no notes about the rows that its events found", topic)
 	}
 	if home, ok := notes.Whole(first); !ok {
-		return fmt.Errorf("the notes in topic %s of which rows its events found begin behind the first event of partition %d", topic, home)
+		return fmt.Errorf("the notes in topic %s about the rows that its events found begin after the first event of partition %d", topic, home)
 	}
 	return nil
 }

@@ -52,7 +52,7 @@ func WriteBudget(out io.Writer, b admin.Budget) error {
 		said += fmt.Sprintf("events waited for their turn: %s; see afterbay order status %s\n", strings.Join(held, ", "), b.Pipeline)
 	}
 	for _, c := range b.Cases {
-		said += fmt.Sprintf("case %s: %d events, of which %d took longer than its %v: %s\n", c.Case, c.Events, c.Missed, metric.Rounded(c.Limit), keeps(c.Events, c.Missed))
+		said += fmt.Sprintf("case %s: %d events, %d took longer than its %v: %s\n", c.Case, c.Events, c.Missed, metric.Rounded(c.Limit), keeps(c.Events, c.Missed))
 	}
 	_, err := io.WriteString(out, said)
 	return err
@@ -72,7 +72,7 @@ func budgetOutcome(b admin.Budget) string {
 	if b.Limit == 0 {
 		return fmt.Sprintf("%d events; the pipeline has no budget", b.Events)
 	}
-	text := fmt.Sprintf("%d events, of which %d took longer than the %v of the budget", b.Events-b.Own, b.Missed, metric.Rounded(b.Limit))
+	text := fmt.Sprintf("%d events, %d took longer than the %v of the budget", b.Events-b.Own, b.Missed, metric.Rounded(b.Limit))
 	if b.Missed > 0 {
 		worst := slices.MaxFunc(b.Phases, func(x, y admin.BudgetPhase) int {
 			return int(min(x.Missed, 1<<40)) - int(min(y.Missed, 1<<40))

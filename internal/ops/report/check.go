@@ -38,11 +38,11 @@ func writeCheck(w io.Writer, check *embedded.Report, folder string) error {
 	}
 	switch cp := check.Checkpoint; {
 	case !cp.Found:
-		fmt.Fprintln(out, "checkpoint: none; it is made from the log")
+		fmt.Fprintln(out, "checkpoint: none; it is built from the log")
 	case !cp.Sound:
 		fmt.Fprintln(out, "checkpoint: damaged")
 	default:
-		fmt.Fprintf(out, "checkpoint: has all up to frame %d, and parts up to frame %d; %d tables, %d bytes\n", cp.Applied, max(cp.Seen, cp.Applied), cp.Tables, cp.Bytes)
+		fmt.Fprintf(out, "checkpoint: complete up to frame %d, partial up to frame %d; %d tables, %d bytes\n", cp.Applied, max(cp.Seen, cp.Applied), cp.Tables, cp.Bytes)
 	}
 	fmt.Fprintf(out, "indexes: %d sound\n", check.Indexes)
 	for _, note := range check.Notes {
@@ -53,7 +53,7 @@ func writeCheck(w io.Writer, check *embedded.Report, folder string) error {
 	}
 	writeRemedies(out, check)
 	if folder != "" {
-		fmt.Fprintf(out, "what was cut away is in %s/%s\n", strings.TrimSuffix(check.Dir, "/"), folder)
+		fmt.Fprintf(out, "the removed bytes are in %s/%s\n", strings.TrimSuffix(check.Dir, "/"), folder)
 	}
 	if check.Healthy {
 		fmt.Fprintf(out, "%s is healthy\n", check.Dir)
@@ -91,7 +91,7 @@ func writeRemedies(out io.Writer, check *embedded.Report) {
 func RemedyText(r embedded.Remedy) string {
 	state := "the state stays as it is"
 	if r.Rebuild {
-		state = "the state is made again from them"
+		state = "the state is rebuilt from them"
 	}
 	switch {
 	case r.First > r.Last:

@@ -93,7 +93,7 @@ func WriteComparison(out io.Writer, c *reprocess.Comparison) {
 	if c.Both > 0 {
 		share = 100 * float64(c.Changed) / float64(c.Both)
 	}
-	fmt.Fprintf(out, "%s: %d of %d outputs differ (%.2f %%); %d were made only before, %d only now\n", c.Topic, c.Changed, c.Both, share, c.OnlyOld, c.OnlyNew)
+	fmt.Fprintf(out, "%s: %d of %d outputs differ (%.2f %%); %d exist only before, %d only now\n", c.Topic, c.Changed, c.Both, share, c.OnlyOld, c.OnlyNew)
 	for i := range c.Fields {
 		f := &c.Fields[i]
 		if f.Old != nil && f.New != nil {

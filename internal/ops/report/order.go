@@ -24,13 +24,13 @@ func WriteOrder(out io.Writer, o *pipeline.Order) error {
 		text.WriteString("no event waits for another partition\n")
 	case s != nil:
 		fmt.Fprintf(&text, "waits for %s, %s, for %v: %s\n", s.Source, frontierOf(s), metric.Rounded(s.For), holds(s))
-		fmt.Fprintf(&text, "or do not wait for it: afterbay order skip %s --source %s\n", o.Pipeline, s.Source)
+		fmt.Fprintf(&text, "to skip it: afterbay order skip %s --source %s\n", o.Pipeline, s.Source)
 	case stage != nil && o.IsStage(stage.Topic):
-		fmt.Fprintf(&text, "%s waits for what %s says of an event, for %v: it is behind, see afterbay lag %s\n", stage.Topic, o.Pipeline, metric.Rounded(stage.Seconds), o.Pipeline)
+		fmt.Fprintf(&text, "%s waits for the answer of %s about an event, for %v: it is behind, see afterbay lag %s\n", stage.Topic, o.Pipeline, metric.Rounded(stage.Seconds), o.Pipeline)
 	case stage != nil:
 		fmt.Fprintf(&text, "waits for answers of %s, for %v: it is behind, or does not run, see afterbay lag %s\n", stage.WaitsFor, metric.Rounded(stage.Seconds), o.Pipeline)
 	case len(o.Partitions) == 0:
-		text.WriteString("this process reads none of its partitions: ask another one, with --url\n")
+		text.WriteString("this process reads none of its partitions: ask another process, with --url\n")
 	default:
 		text.WriteString("no event waits\n")
 	}
@@ -80,7 +80,7 @@ func whereSome(some bool, seconds float64) string {
 
 func frontierOf(s *pipeline.OrderSource) string {
 	if s.Frontier == nil {
-		return "of which nothing was read yet"
+		return "and nothing of it was read yet"
 	}
 	return "at " + s.Frontier.Format(orderTime)
 }
@@ -90,15 +90,15 @@ func holds(s *pipeline.OrderSource) string {
 	idle := time.Duration(s.Idle * float64(time.Second))
 	switch c := &s.Copied; {
 	case c.Error != "":
-		return "it cannot be read. Look at the log of the process and at its brokers"
+		return "it cannot be read. Check the log of the process and its brokers"
 	case c.Records > 0:
-		return fmt.Sprintf("%s of it %s not copied, for %v. Look at the process that copies it: afterbay lag", term.Counted(int(c.Records), "record"), areOf(c.Records), metric.Rounded(c.Seconds))
+		return fmt.Sprintf("%s of it %s not repartitioned, for %v. Check the process that repartitions it: afterbay lag", term.Counted(int(c.Records), "record"), areOf(c.Records), metric.Rounded(c.Seconds))
 	case idle == 0:
-		return "it has no more records, and idle is never. Append to it, or set another idle"
+		return "it has no more records, and idle is never. Append records to it, or set another idle"
 	case s.For > 2*s.Idle+1:
-		return fmt.Sprintf("it has no more records, and no process says that it is silent, after idle of %v. Look at the process that copies it", idle)
+		return fmt.Sprintf("it has no more records, but no process has marked it idle after idle of %v. Check the process that repartitions it", idle)
 	default:
-		return fmt.Sprintf("it has no more records. It is silent after %v", idle)
+		return fmt.Sprintf("it has no more records. It becomes idle after %v", idle)
 	}
 }
 

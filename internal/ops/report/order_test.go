@@ -29,7 +29,7 @@ func TestWhatTheEarliestEventWaitsForIsNamed(t *testing.T) {
 		{order(), source, "waits for payments/2, "},
 		{order(pipeline.OrderPartition{Topic: home, First: at(50), WaitsFor: shops, Seconds: 2}), shops, "waits for answers of fraud.by-merchant, for 2s: "},
 		{order(pipeline.OrderPartition{Topic: home, First: at(100), WaitsFor: phones}), source, "waits for payments/2, "},
-		{order(pipeline.OrderPartition{Topic: home, First: at(50), WaitsFor: shops}, pipeline.OrderPartition{Topic: shops, First: at(40), WaitsFor: home, Seconds: 3}), shops, "fraud.by-merchant waits for what fraud says of an event, for 3s: "},
+		{order(pipeline.OrderPartition{Topic: home, First: at(50), WaitsFor: shops}, pipeline.OrderPartition{Topic: shops, First: at(40), WaitsFor: home, Seconds: 3}), shops, "fraud.by-merchant waits for the answer of fraud about an event, for 3s: "},
 	} {
 		var out strings.Builder
 		if err := report.WriteOrder(&out, c.Order); err != nil {

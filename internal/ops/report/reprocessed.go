@@ -36,10 +36,10 @@ func FollowReprocessing(ctx context.Context, all iter.Seq2[reprocess.Progress, e
 	for p, err := range all {
 		switch {
 		case err != nil && ctx.Err() != nil:
-			fmt.Fprintf(out, "%s%d of %d events are done: the same command goes on with the others\n", generationOf(&last), last.Events, last.Of)
+			fmt.Fprintf(out, "%s%d of %d events are done: run the same command again for the others\n", generationOf(&last), last.Events, last.Of)
 			return last, false, nil
 		case err != nil && last.Generation > 0:
-			return last, false, fmt.Errorf("%w (%d of %d events are done, and the same command goes on with the others)", err, last.Events, last.Of)
+			return last, false, fmt.Errorf("%w (%d of %d events are done: run the same command again for the others)", err, last.Events, last.Of)
 		case err != nil:
 			return last, false, err
 		}
@@ -54,7 +54,7 @@ func FollowReprocessing(ctx context.Context, all iter.Seq2[reprocess.Progress, e
 		}
 	}
 	if !last.Done {
-		return last, false, fmt.Errorf("the process that does it ended: %d of %d events are done, and the same command goes on with the others", last.Events, last.Of)
+		return last, false, fmt.Errorf("the process of this job ended: %d of %d events are done: run the same command again for the others", last.Events, last.Of)
 	}
 	return last, true, nil
 }
@@ -90,7 +90,7 @@ func WriteReprocessed(out io.Writer, name, file string, r *reprocess.Request, p 
 		fmt.Fprintln(out)
 	}
 	if p.Sink != "" {
-		fmt.Fprintf(out, "  %d of its outputs handed to sink %s\n", p.Delivered, p.Sink)
+		fmt.Fprintf(out, "  %d of its outputs delivered to sink %s\n", p.Delivered, p.Sink)
 	}
 	for _, l := range p.Live {
 		fmt.Fprintf(out, "  partition %d: live from offset %d on\n", l.Partition, l.Offset)
@@ -98,14 +98,14 @@ func WriteReprocessed(out io.Writer, name, file string, r *reprocess.Request, p 
 	switch {
 	case len(p.Live) > 0:
 		if strings.Contains(strings.Join(r.Models, ""), "=") {
-			fmt.Fprintf(out, "next: write the models of --model into %s: it is what runs from now on\n", file)
+			fmt.Fprintf(out, "next: write the models of --model into %s, and run that file from now on\n", file)
 		} else {
-			fmt.Fprintf(out, "next: %s is what runs from now on\n", file)
+			fmt.Fprintf(out, "next: run %s from now on\n", file)
 		}
 	case r.State == "live" && p.Events == 0:
-		fmt.Fprint(out, "next: start what runs the pipeline, and the same command reprocesses what comes\n")
+		fmt.Fprint(out, "next: start the pipeline, and run the same command again to reprocess newer events\n")
 	case r.From.IsZero() && r.To.IsZero() && r.State == "" && len(p.Into) == 0 && p.CaughtUp:
-		fmt.Fprint(out, "next: the same command with --switch hands over to it\n")
+		fmt.Fprint(out, "next: run the same command with --switch to switch to it\n")
 	}
 }
 

@@ -34,7 +34,7 @@ func (s *Settling) Run(ctx context.Context, out, errs io.Writer, directory inspe
 	shown := time.Now()
 	for p, err = range directory.Settle(ctx, deadletter.Job{Pipeline: s.Pipeline, Filter: s.Filter, Drop: s.Drop, Limit: s.Limit}) {
 		if err != nil {
-			return fmt.Errorf("%w: %d were %s before, and the same command goes on with the others", err, p.Settled, done)
+			return fmt.Errorf("%w: %d were %s before: run the same command again for the others", err, p.Settled, done)
 		}
 		if !p.Done && time.Since(shown) > time.Second {
 			shown = time.Now()
@@ -42,7 +42,7 @@ func (s *Settling) Run(ctx context.Context, out, errs io.Writer, directory inspe
 		}
 	}
 	if !p.Done {
-		return fmt.Errorf("the process that does it ended: %d were %s before, and the same command goes on with the others", p.Settled, done)
+		return fmt.Errorf("the process of this job ended: %d were %s before: run the same command again for the others", p.Settled, done)
 	}
 	fmt.Fprintf(out, "%d of %d open dead letters %s\n", p.Settled, p.Read, done)
 	printRefusals(out, &p)

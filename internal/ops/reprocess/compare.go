@@ -60,7 +60,7 @@ const (
 )
 
 // errFar means that too many outputs lie between those of the two generations.
-var errFar = errors.New("the outputs of a million events lie between those of both generations: compare when the new one has caught up")
+var errFar = errors.New("one generation is more than a million outputs ahead of the other: compare when the new one has caught up")
 
 // Compare compares the outputs of a job in a topic with those of the generations before it, for the
 // same events. Both inputs must be in the order of partitions and offsets. Compare ignores other

@@ -21,10 +21,10 @@ func (r *run) aim(topics []stream.Topic) error {
 		}
 	}
 	if r.sink != "" && len(r.job.Into) > 1 {
-		return fmt.Errorf("into %s: name one sink and nothing else, or topics alone", strings.Join(r.job.Into, ", "))
+		return fmt.Errorf("into %s: name only one sink, or only topics", strings.Join(r.job.Into, ", "))
 	}
 	if r.sink != "" && r.job.Follow {
-		return errors.New("a sink is handed what is there: leave out follow, and do it again for what came since")
+		return errors.New("follow cannot be used with a sink: leave it out, and run the command again for newer outputs")
 	}
 	for _, topic := range slices.Compact(slices.Sorted(maps.Values(r.into))) {
 		if err := r.mayWrite(topic, topics); err != nil {
@@ -57,7 +57,7 @@ func (r *run) aimAt(word string, topics []stream.Topic) error {
 	case kind == "sink" && !sink:
 		return errors.New("the pipeline has no such sink")
 	case !said && sink && topic:
-		return fmt.Errorf("it is both a sink of the pipeline and a topic: say sink:%s or topic:%s", name, name)
+		return fmt.Errorf("it is both a sink of the pipeline and a topic: write sink:%s or topic:%s", name, name)
 	case sink && kind != "topic":
 		r.sink = name
 		return nil
@@ -76,7 +76,7 @@ func (r *run) aimAt(word string, topics []stream.Topic) error {
 // send directs an output to a topic.
 func (r *run) send(output, topic string) error {
 	if there, ok := r.into[output]; ok {
-		return fmt.Errorf("%q is to go to %q already: name one topic for each output", output, there)
+		return fmt.Errorf("%q goes to %q already: name one topic for each output", output, there)
 	}
 	if r.into == nil {
 		r.into = map[string]string{}
@@ -95,13 +95,13 @@ func (r *run) mayWrite(topic string, topics []stream.Topic) error {
 	i := slices.IndexFunc(topics, func(t stream.Topic) bool { return t.Name == topic })
 	switch {
 	case topic == "" || len(topic) > 249 || strings.Trim(topic, topicLetters) != "" || strings.Trim(topic, ".") == "":
-		return errors.New("this is no name of a topic: use letters, digits, '.', '_' and '-'")
+		return errors.New("this is not a topic name: use letters, digits, '.', '_' and '-'")
 	case r.owns(topic):
-		return errors.New("the pipeline itself reads or writes it, and what it has there stays as it is: name another one")
+		return errors.New("the pipeline itself reads or writes it, and reprocessing does not change its records: name another topic")
 	case naming.Reserved(r.runner.Name(), topic):
 		return errors.New("names like that are reserved for topics of the engine: name another one")
 	case i >= 0 && int(topics[i].Partitions) != len(r.parts):
-		return fmt.Errorf("it has %d partitions, and outputs have the %d of their input: name a topic that has as many, or one that is not there yet", topics[i].Partitions, len(r.parts))
+		return fmt.Errorf("it has %d partitions, but outputs need %d, as their input: name a topic with that number, or a new topic", topics[i].Partitions, len(r.parts))
 	}
 	return nil
 }

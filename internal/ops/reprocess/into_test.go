@@ -114,13 +114,13 @@ func TestTopicsThatCannotBeDerivedIntoAreRefused(t *testing.T) {
 	for into, want := range map[string]string{
 		"in": "itself reads or writes", "out=in": "itself reads or writes", "shops": "itself reads or writes", "out=shops": "itself reads or writes", "topic:out": "itself reads or writes",
 		"other.g7.out": "are reserved", "other.generations": "are reserved", "other.dlq": "are reserved", "payments.order": "are reserved",
-		"both": "say sink:both or topic:both", "sink:none": "no such sink", "table:rows": "use NAME, sink:NAME", "in=history": "does not write \"in\"", "out=": "no name of a topic", "a/b": "no name of a topic",
-		"narrow": "it has 2 partitions", "out=history,out=other": "is to go to \"history\" already", "rows,history": "one sink and nothing else", "history,out=other": "is to go to \"history\" already",
+		"both": "write sink:both or topic:both", "sink:none": "no such sink", "table:rows": "use NAME, sink:NAME", "in=history": "does not write \"in\"", "out=": "not a topic name", "a/b": "not a topic name",
+		"narrow": "it has 2 partitions", "out=history,out=other": "goes to \"history\" already", "rows,history": "name only one sink", "history,out=other": "goes to \"history\" already",
 	} {
 		refused(want, reprocess.Job{Into: strings.Split(into, ",")})
 	}
 	refused("into and switch", reprocess.Job{Into: []string{"history"}, Switch: true})
-	refused("leave out follow", reprocess.Job{Into: []string{"rows"}, Follow: true})
+	refused("follow cannot be used with a sink", reprocess.Job{Into: []string{"rows"}, Follow: true})
 	if h, err := generation.Read(t.Context(), log, "payments"); err != nil || len(h.Begun) != 0 {
 		t.Fatalf("what was refused began %+v: %v", h.Begun, err)
 	}

@@ -45,7 +45,7 @@ func TestAPipelineOfSeveralPartitionsIsHandedOver(t *testing.T) {
 					continue
 				}
 				if _, twice := got[o.ID]; twice {
-					t.Errorf("%s: %s is there twice", topic, o.ID)
+					t.Errorf("%s: %s occurs twice", topic, o.ID)
 				}
 				got[o.ID] = o.Value
 			}

@@ -55,19 +55,19 @@ type Job struct {
 func (j Job) Validate() error {
 	var errs []error
 	if j.Rate < 0 || j.Rate > 0 && j.Rate < 1 {
-		errs = append(errs, fmt.Errorf("rate %g: use 1 or more events a second, or 0 for as many as can be", j.Rate))
+		errs = append(errs, fmt.Errorf("rate %g: use 1 or more events a second, or 0 for no limit", j.Rate))
 	}
 	if !j.To.IsZero() && !j.To.After(j.From) {
-		errs = append(errs, fmt.Errorf("from %v to %v: nothing is between", j.From, j.To))
+		errs = append(errs, fmt.Errorf("from %v to %v: the range is empty", j.From, j.To))
 	}
 	if (j.Switch || j.Follow) && j.part() {
 		errs = append(errs, errors.New("a part of the events cannot become the live generation: leave out from and to, or leave out switch and follow"))
 	}
 	if len(j.Into) > 0 && j.Switch {
-		errs = append(errs, errors.New("into and switch: leave one out; a sink is handed what came in between when it is done again after the switch, and what goes to another topic is never live"))
+		errs = append(errs, errors.New("into and switch exclude each other: leave one out. To fill a sink, reprocess into it again after the switch; outputs in another topic are never live"))
 	}
 	if j.State != "" && j.Switch {
-		errs = append(errs, errors.New("what begins with a copied state lacks what is before, so it cannot become the live generation: leave out switch; to have the new pipeline go on with the state as it is, change the file of the live one"))
+		errs = append(errs, errors.New("a generation with a copied state lacks earlier outputs, so it cannot become the live generation: leave out switch. To keep the state for the new pipeline, change the file of the live one"))
 	}
 	return errors.Join(errs...)
 }
@@ -155,7 +155,7 @@ type extent struct {
 
 // ErrUnchanged means that there is nothing to reprocess: the pipeline is the same as the live
 // generation.
-var ErrUnchanged = errors.New("the pipeline is what the live generation is, so there is nothing to reprocess: change its model or its file first")
+var ErrUnchanged = errors.New("the pipeline equals the live generation, so nothing needs reprocessing: change its model or its file first")
 
 // begin finds the generation of the job, or starts a new one.
 func (r *run) begin(ctx context.Context) error {
@@ -252,12 +252,12 @@ func (r *run) plan(ctx context.Context) error {
 // input finds the input to read, or returns why it cannot be read again.
 func (r *run) input() error {
 	if asked := r.runner.StageReads(); len(asked) > 0 {
-		return fmt.Errorf("pipeline %q has features by other fields (topic %s): their stages are of the live generation, so it cannot be processed again: give the changed file another pipeline name, and run both", r.runner.Name(), asked[0].Topic)
+		return fmt.Errorf("pipeline %q has features by other fields (topic %s), and their stages belong to the live generation, so it cannot be reprocessed: give the changed file another pipeline name, and run both", r.runner.Name(), asked[0].Topic)
 	}
 	reads := r.runner.Reads()
 	r.read = reads[len(reads)-1]
 	if generation.Numbered(r.read.Topic) && r.job.part() {
-		return fmt.Errorf("from and to: %s is read in the order of several partitions, in which the records of a time do not stand together: leave them out, to reprocess all", r.read.Topic)
+		return fmt.Errorf("from and to: %s is read in the order of several partitions, so the records of a time range are not adjacent: leave them out, to reprocess all", r.read.Topic)
 	}
 	return nil
 }
@@ -308,7 +308,7 @@ func (r *run) partitions(ctx context.Context, topics []stream.Topic) error {
 			return err
 		}
 		if first > 0 && generation.Numbered(p.Topic) {
-			return fmt.Errorf("%v begins at offset %d: its events are numbered from the first one, which is no longer retained, so they cannot be computed again from there; change the file of the live pipeline to have it go on with its state", p, first)
+			return fmt.Errorf("%v begins at offset %d: its first event is no longer retained, so its events cannot be reprocessed from there. To keep the state, change the file of the live pipeline", p, first)
 		}
 		r.parts = append(r.parts, extent{Partition: p, first: first})
 	}
@@ -334,7 +334,7 @@ func (r *run) current(ctx context.Context, h *generation.History, group string) 
 		}
 	}
 	if number == 0 {
-		return 0, "", errors.New("it has computed nothing yet: start afterbay run with the file as it was")
+		return 0, "", errors.New("it has computed nothing yet: start afterbay run with the earlier file")
 	}
 	return number, digest, nil
 }

@@ -18,7 +18,7 @@ func (r *run) snapshot(ctx context.Context, h *generation.History, live string) 
 	case r.job.State == "live":
 		group = live
 	case parsed != nil:
-		return "", nil, fmt.Errorf("state of %q: use live, or the number of a generation as afterbay generations says it", r.job.State)
+		return "", nil, fmt.Errorf("state of %q: use live, or the number of a generation from afterbay generations", r.job.State)
 	default:
 		if _, ok := h.Find(n); !ok {
 			return "", nil, fmt.Errorf("state of generation %d: no generation has that number: afterbay generations lists them", n)
@@ -31,7 +31,7 @@ func (r *run) snapshot(ctx context.Context, h *generation.History, live string) 
 			return "", nil, err
 		}
 		if at > 0 && at < p.first {
-			return "", nil, fmt.Errorf("the state of group %q beside %v is of offset %d, and records are retained from %d on: those between are gone, so reprocess without it", group, p.Partition, at, p.first)
+			return "", nil, fmt.Errorf("the state of group %q beside %v has offset %d, but records are retained only from %d on: reprocess without this state", group, p.Partition, at, p.first)
 		}
 		start = append(start, at)
 	}
@@ -56,7 +56,7 @@ func (r *run) mayCopy(ctx context.Context) error {
 	}
 	copied, err := generation.Copied(ctx, r.log, r.runner.Name(), r.begun)
 	if err == nil && !copied {
-		err = errors.New("the live generation runs in this process, and its state is copied while it does not: stop the process and give the same command, then start it again; the same command reprocesses what came since")
+		err = errors.New("the live generation runs in this process, and its state can be copied only while it is stopped. Stop the process, run the same command, then start the process again; the same command then reprocesses the newer events")
 	}
 	return err
 }

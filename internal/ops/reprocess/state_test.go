@@ -131,7 +131,7 @@ func beginWithLive(t *testing.T, log generation.Log) {
 	running := job
 	running.HandOver = func(context.Context, generation.Begun, func(generation.Live)) error { return errors.New("no switch") }
 	for _, err := range reprocess.Run(t.Context(), log, newRunner(t, payments(40)), running) {
-		if err == nil || !strings.Contains(err.Error(), "stop the process") {
+		if err == nil || !strings.Contains(err.Error(), "Stop the process") {
 			t.Errorf("of a pipeline that runs: %v", err)
 		}
 	}
@@ -244,7 +244,7 @@ func TestStatesThatCannotBeBegunWithAreRefused(t *testing.T) {
 		"leave out switch":              {payments(80), reprocess.Job{State: "live", Switch: true}},
 		"was handed over":               {payments(80), reprocess.Job{State: "2"}},
 		`was written with another feature "spend": undo the change, or reprocess`: {other, reprocess.Job{State: "live"}},
-		"nothing to reprocess": {payments(60), reprocess.Job{}},
+		"nothing needs reprocessing": {payments(60), reprocess.Job{}},
 	} {
 		failed := false
 		for _, err := range reprocess.Run(t.Context(), log, newRunner(t, of.Pipeline), of.Job) {

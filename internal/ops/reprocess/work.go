@@ -121,7 +121,7 @@ func (r *run) catchUp(ctx context.Context, ended chan error) error {
 		case <-ticker.C:
 		case err := <-ended:
 			ended <- nil
-			return cmp.Or(err, ctx.Err(), errors.New("it ended by itself"))
+			return cmp.Or(err, ctx.Err(), errors.New("it ended unexpectedly"))
 		case <-ctx.Done():
 			return ctx.Err()
 		}

@@ -79,7 +79,7 @@ func (s *scan) open(text []byte) (data []byte, list []leaf, err error) {
 			err = json.Unmarshal(payload, &a)
 		}
 		if data = a.image(); err != nil || data == nil {
-			return nil, nil, errors.New("it is no change event of Debezium")
+			return nil, nil, errors.New("it is not a change event of Debezium")
 		}
 		op, _ := json.Marshal(a.Op)
 		at("op", op)
@@ -90,7 +90,7 @@ func (s *scan) open(text []byte) (data []byte, list []leaf, err error) {
 		at("source.ts_ms", source.Time)
 	case envelope.CloudEvents:
 		if err := json.Unmarshal(text, &a); err != nil || a.SpecVersion != "1.0" || !object(a.Data) {
-			return nil, nil, errors.New("it is no CloudEvent of version 1.0 with data of JSON")
+			return nil, nil, errors.New("it is not a CloudEvent of version 1.0 with data of JSON")
 		}
 		all, err := members(nil, text, nil)
 		if err != nil {

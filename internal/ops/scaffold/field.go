@@ -101,7 +101,7 @@ func (f *Field) decide(events int) {
 	most := max(f.kinds[value.Bool], numbers, texts, f.kinds[0])
 	switch {
 	case f.Name == "":
-		f.Left, f.unnamed = fmt.Sprintf("its name has no letters or digits: name it yourself, NAME: {path: %s, type: TYPE}", scalar(f.At())), true
+		f.Left, f.unnamed = fmt.Sprintf("its name has no letters or digits: choose a name, NAME: {path: %s, type: TYPE}", scalar(f.At())), true
 	case f.parent != nil && (f.parent.Left != "" || f.parent.typed()) && !f.parent.group:
 		f.group = true // its object is left out, so it is too
 		return

@@ -23,7 +23,7 @@ type KeyError struct {
 
 // Error returns the reason, and the candidates with their counts.
 func (e *KeyError) Error() string {
-	text := "no field looks like the key that events share state and order by"
+	text := "no field looks like a key"
 	if e.Asked != "" {
 		text = fmt.Sprintf("%s cannot be the key: %s", e.Asked, e.Reason)
 	}
@@ -126,7 +126,7 @@ func (f *Findings) guessTime() error {
 			return err
 		}
 		if f.Time = f.timeOf(c); f.Time == nil {
-			return fmt.Errorf("%s cannot be the event time: it is no date or time that init can read, and no number of s, ms, us or ns, in the years 2000 to 2100%s", name, prefixed(": "+name, c.oddTime()))
+			return fmt.Errorf("%s cannot be the event time: its values are not dates, times or numbers of s, ms, us or ns in the years 2000 to 2100%s", name, prefixed(": "+name, c.oddTime()))
 		}
 		return nil
 	}
@@ -216,7 +216,7 @@ func (f *Findings) guessKey() error {
 	if name := f.options.Key; name != "" {
 		c, err := f.field(name)
 		if err == nil && !f.keyable(c) {
-			err = fmt.Errorf("it is of type %v, and a key is a string or int that is not the event time", c.Type.Kind)
+			err = fmt.Errorf("it is of type %v, but a key must be a string or int other than the event time", c.Type.Kind)
 		}
 		if err != nil {
 			return &KeyError{Asked: name, Reason: err.Error(), Candidates: f.candidates(), Unnamed: f.Unnamed(), Events: f.Events}
@@ -305,7 +305,7 @@ func (f *Findings) Unnamed() string {
 	if len(list) > 8 {
 		more, list = fmt.Sprintf(" and %d more", len(list)-8), list[:8]
 	}
-	return "fields are left out since their names have no letters or digits: read " + strings.Join(list, ", ") + more + " by path under names of your own, such as price: {path: '\"\u20ac\"', type: number}"
+	return "fields are left out because their names have no letters or digits: read " + strings.Join(list, ", ") + more + " by path under names of your own, such as price: {path: '\"\u20ac\"', type: number}"
 }
 
 // candidates returns the fields that can be the key, the likeliest first.

@@ -40,7 +40,7 @@ func members(list []leaf, object []byte, at []decode.Part) ([]leaf, error) {
 		}
 		name := token.(string)
 		if seen[name] {
-			return list, fmt.Errorf("the name %s stands in the event twice", quote(name))
+			return list, fmt.Errorf("the name %s occurs in the event twice", quote(name))
 		}
 		seen[name] = true
 		one := leaf{path: append(slices.Clone(at), decode.Part{Name: name}), parent: parent}

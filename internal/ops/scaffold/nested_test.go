@@ -91,6 +91,6 @@ func TestEnvelopesAreRecognised(t *testing.T) {
 	if other := infer(t, events(100, func(i int) string {
 		return fmt.Sprintf(`{"op":"u","after":{"user":"u%d"},"user":"u%[1]d"}`, i%5)
 	}), scaffold.Options{}); other.Envelope != "" {
-		t.Error("an event with members op and after alone is no change event")
+		t.Error("an event with members op and after alone is not a change event")
 	}
 }

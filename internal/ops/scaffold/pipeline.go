@@ -127,7 +127,7 @@ func (w *writer) head() {
 		w.line("  # time: {field: ..., unit: ms, lateness: 5s, late: include}", cmp.Or(w.OddTime(), "without it, an event happens when it is appended"))
 	case t.Disorder > t.Lateness:
 		w.line(fmt.Sprintf("  time: {field: %s, %s, lateness: %s, late: include}", word(t.Field.Name), t.words(), span(t.Lateness)),
-			fmt.Sprintf("the sample is out of order by up to %v: sort it first where it is an export", t.Disorder))
+			fmt.Sprintf("the sample is out of order by up to %v: if it is an export, sort it first", t.Disorder))
 	default:
 		w.line(fmt.Sprintf("  time: {field: %s, %s, lateness: %s, late: include}", word(t.Field.Name), t.words(), span(t.Lateness)),
 			fmt.Sprintf("the sample is out of order by up to %v", t.Disorder))

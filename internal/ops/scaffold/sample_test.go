@@ -104,10 +104,10 @@ func TestFieldsAreTakenForWhatTheyAre(t *testing.T) {
 		"no time; phone numbers are none": {func(i int) string {
 			return fmt.Sprintf(`{"user":"x%d","phone":%d,"zip":%d}`, i%9, 3_000_000_000+i*7919%1000*99991, 10_000+i%70)
 		}, "user - -  "},
-		"birth dates are no event time": {func(i int) string {
+		"birth dates are not event time": {func(i int) string {
 			return fmt.Sprintf(`{"user":"x%d","birth":"%s","at":"%s"}`, i%9, stamp(-i*5_000_000%77_000_000), stamp(i))
 		}, "user at/rfc3339 -  "},
-		"an id that is hardly ever repeated is no key": {func(i int) string {
+		"an id that is hardly ever repeated is not a key": {func(i int) string {
 			return fmt.Sprintf(`{"account_id":"a%d","device_id":"d%d"}`, min(i, 195), i%9)
 		}, "device_id - -  "},
 		"id of ints, key by class": {func(i int) string {
@@ -216,7 +216,7 @@ func TestWithoutAKeyTheCandidatesAreListed(t *testing.T) {
 
 func TestSamplesThatAreNoneAreRefused(t *testing.T) {
 	for text, want := range map[string]string{
-		"": "holds no events", "\n \n": "holds no events", "[1]\n\"x\"\n": "none of 2 lines is a JSON object", "{\"a\":1,\"a\":2}\n": "stands in the event twice",
+		"": "holds no events", "\n \n": "holds no events", "[1]\n\"x\"\n": "none of 2 lines is a JSON object", "{\"a\":1,\"a\":2}\n": "occurs in the event twice",
 		strings.Repeat("x", ingest.LineBytesMax+1): "longer than 1 MiB", "{}\n{}\n": "no field is a string or int",
 	} {
 		if _, err := scaffold.Infer(strings.NewReader(text), scaffold.Options{Name: "s"}); err == nil || !strings.Contains(err.Error(), want) {
@@ -316,9 +316,9 @@ func TestTimesAreRecognisedAsTheyAreWritten(t *testing.T) {
 // TestOddTimesAreAFinding has fields that look like times outside of 2000 to 2100.
 func TestOddTimesAreAFinding(t *testing.T) {
 	for write, want := range map[string]string{
-		`%d`: "ts is no event time: 0 is 1970-01-01T00:00:00Z in s", `%d.5`: "ts is no event time: 0.5 is 1970-01-01T00:00:00Z in s",
-		`"1985-05-05T10:00:%02dZ"`: `ts is no event time: most of its times are before 2000 or after 2100, such as "1985-05-05T10:00:00Z"`,
-		`"1985-05-05 10:00:%02d"`:  "ts is no event time: most of its times are before 2000 or after 2100", `"05/06/2025 10:%02d:00"`: `ts may have the day or the month first: add format: "02/01/2006 15:04:05" or "01/02/2006 15:04:05"`,
+		`%d`: "ts is not an event time: 0 is 1970-01-01T00:00:00Z in s", `%d.5`: "ts is not an event time: 0.5 is 1970-01-01T00:00:00Z in s",
+		`"1985-05-05T10:00:%02dZ"`: `ts is not an event time: most of its times are before 2000 or after 2100, such as "1985-05-05T10:00:00Z"`,
+		`"1985-05-05 10:00:%02d"`:  "ts is not an event time: most of its times are before 2000 or after 2100", `"05/06/2025 10:%02d:00"`: `ts may have the day or the month first: add format: "02/01/2006 15:04:05" or "01/02/2006 15:04:05"`,
 	} {
 		found := infer(t, events(50, func(i int) string { return fmt.Sprintf(`{"user":"u%d","ts":`+write+`}`, i%9, i) }), scaffold.Options{})
 		if got := found.OddTime(); !strings.Contains(got, want) || found.Time != nil || !strings.Contains(string(found.Pipeline()), got) {

@@ -189,17 +189,17 @@ func (c *Field) oddTime() string {
 	switch {
 	case len(c.cells) == 0:
 	case c.Type.Kind == value.Time:
-		return fmt.Sprintf(" is no event time: most of its times are before 2000 or after 2100, such as %s", c.Example)
+		return fmt.Sprintf(" is not an event time: most of its times are before 2000 or after 2100, such as %s", c.Example)
 	case c.Type.Kind == value.String && len(layoutsOf(c)) > 1:
 		fit := layoutsOf(c)
 		return fmt.Sprintf(" may have the day or the month first: add format: %q or %q to the time", fit[0], fit[1])
 	case c.Type.Kind == value.String && len(layoutsOf(c)) == 1:
-		return fmt.Sprintf(" is no event time: most of its times are before 2000 or after 2100, such as %s", c.Example)
+		return fmt.Sprintf(" is not an event time: most of its times are before 2000 or after 2100, such as %s", c.Example)
 	case c.Type.Kind == value.String && dateLike.MatchString(c.common()[0]):
 		return fmt.Sprintf(" looks like a time that init cannot read, such as %s: time: {format: ...} takes a layout", c.Example)
 	case named && (c.Type.Kind == value.Int || c.Type.Kind == value.Number):
 		v := c.cells[0].number
-		return fmt.Sprintf(" is no event time: %s is %s in s, %s in ms, and most of its times are before 2000 or after 2100 in any unit", cmp.Or(c.Example, "0"), value.TimeText(v*1e6), value.TimeText(v*1e3))
+		return fmt.Sprintf(" is not an event time: %s is %s in s, %s in ms, and most of its times are before 2000 or after 2100 in any unit", cmp.Or(c.Example, "0"), value.TimeText(v*1e6), value.TimeText(v*1e3))
 	}
 	return ""
 }

@@ -107,7 +107,7 @@ func TestForcedEventsAreComputedWhereTheyWereLive(t *testing.T) {
 		t.Errorf("%+v %+v", r, r.First)
 	}
 	copies := goneTopic{directory, "payments.by-shop"}
-	if r := checkedIn(t, copies, "100%"); r.Differences == 0 || len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "events were forced") || !strings.Contains(r.Notes[0], "topic payments.by-shop, which has their copies, is gone") {
+	if r := checkedIn(t, copies, "100%"); r.Differences == 0 || len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "events were forced") || !strings.Contains(r.Notes[0], "repartition topic payments.by-shop was deleted") {
 		t.Errorf("%+v", r)
 	}
 }

@@ -318,7 +318,7 @@ func TestAPartitionThatHasReadLessIsNoDifference(t *testing.T) {
 	}
 	readBack(t, log)
 	r := checked(t, log, "100%")
-	if r.Differences != 0 || len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "beside 1 partitions the rows of tables were not compared") {
+	if r.Differences != 0 || len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "in 1 partitions the rows of tables were not compared") {
 		t.Errorf("%+v %+v", r, r.First)
 	}
 }

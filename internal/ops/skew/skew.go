@@ -96,10 +96,10 @@ func Check(ctx context.Context, program *dryrun.Program, o Options) (*Result, er
 		return nil, err
 	}
 	if len(s.rows.Missing) > 0 {
-		return nil, failure.Usage("%s: model %s is not there: what it decides cannot be computed again", o.File, strings.Join(s.rows.AbsentModels(), ", "))
+		return nil, failure.Usage("%s: model %s is missing: its outputs cannot be computed again", o.File, strings.Join(s.rows.AbsentModels(), ", "))
 	}
 	if s.rows.Straight() {
-		return nil, failure.Usage("%s: skew compares a file of one pipeline whose order depends on its topics alone: in a chain, or with order: arrival, events have another order in a replay than live", o.File)
+		return nil, failure.Usage("%s: skew can compare only one pipeline with a fixed order: in a chain, or with order: arrival, events have another order in a replay than live", o.File)
 	}
 	s.result.Pipeline = s.rows.Runner().Name()
 	err = s.rows.Run(func(e *dryrun.Event) error {
@@ -138,7 +138,7 @@ func (s *check) leaveOut() {
 	all := len(s.newest)
 	maps.DeleteFunc(s.newest, func(of owner, _ *event) bool { return s.leftOut[of] })
 	if s.result.Keys = len(s.newest); s.result.Keys < all {
-		s.result.Notes = append(s.result.Notes, fmt.Sprintf("%s not compared: events have dead letters that were settled, and one that is sent back is computed later than in a replay", term.Counted(all-s.result.Keys, "key")))
+		s.result.Notes = append(s.result.Notes, fmt.Sprintf("%s not compared: events have settled dead letters, and a redriven event is computed later than in a replay", term.Counted(all-s.result.Keys, "key")))
 	}
 }
 
@@ -150,7 +150,7 @@ func (s *check) copies() error {
 	lags, err := s.live.Lag(s.ctx, name)
 	for _, lag := range lags {
 		if lag.Topic == merged && lag.Records > 0 {
-			return failure.Usage("pipeline %s: %d events of %s are not computed yet: compare when it has caught up", name, lag.Records, merged)
+			return failure.Usage("pipeline %s: %d events of %s are not computed yet: compare after it has caught up", name, lag.Records, merged)
 		}
 	}
 	return err
@@ -284,7 +284,7 @@ func (s *check) compare(log *memory.Log) error {
 	if moved, err := s.moved(); err != nil {
 		return err
 	} else if moved {
-		s.result.Notes = append(s.result.Notes, "the state was not compared: the pipeline went on meanwhile")
+		s.result.Notes = append(s.result.Notes, "the state was not compared: the pipeline processed events meanwhile")
 		s.result.Entries, of = 0, nil
 	}
 	if f := &s.rows.Forced; f.Events > 0 && !f.Followed {
@@ -341,7 +341,7 @@ func (s *check) outputs(again inspect.Directory, live *inspect.Topic) (list []fo
 		}
 	})
 	if slices.ContainsFunc(live.Partitions, func(p inspect.Partition) bool { return p.First > 0 }) {
-		s.result.Notes = append(s.result.Notes, fmt.Sprintf("topic %s no longer has all records: those that are gone were not compared", live.Name))
+		s.result.Notes = append(s.result.Notes, fmt.Sprintf("topic %s no longer has all records: deleted records were not compared", live.Name))
 		return list, err
 	}
 	for _, id := range slices.Sorted(maps.Keys(computed)) {

@@ -184,7 +184,7 @@ func (c *states) findUnread(again inspect.Directory) error {
 		}
 	}
 	if n > 0 {
-		c.result.Notes = append(c.result.Notes, fmt.Sprintf("beside %d partitions the rows of tables were not compared: they have read fewer of them than others, or than the replay", n))
+		c.result.Notes = append(c.result.Notes, fmt.Sprintf("in %d partitions the rows of tables were not compared: these partitions have read fewer rows than others, or than the replay", n))
 	}
 	return nil
 }

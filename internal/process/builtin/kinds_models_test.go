@@ -61,7 +61,7 @@ func TestModelKindsCheckAndDescribe(t *testing.T) {
 // TestModelsThatCannotBeOpenedSayWhy opens a model by its kind.
 func TestModelsThatCannotBeOpenedSayWhy(t *testing.T) {
 	for text, want := range map[string]string{
-		"kind: process\nprocess: {command: [a], env: [AFTERBAY_X]}\n":         "process: model process: the variable AFTERBAY_X is of the engine",
+		"kind: process\nprocess: {command: [a], env: [AFTERBAY_X]}\n":         "process: model process: the variable AFTERBAY_X belongs to the engine",
 		"kind: remote\nremote: {endpoint: 'grpc://h:1', token: NO_TOKEN_1}\n": "remote: the variable NO_TOKEN_1 of the environment has no token",
 		"kind: remote\nremote: {endpoint: h}\n":                               `remote: load remote model risk: "://h" is not a valid URL`,
 	} {

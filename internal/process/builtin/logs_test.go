@@ -41,12 +41,12 @@ func TestURLsChooseTheKindOfALog(t *testing.T) {
 		"plain:a":                {"plain plain:a", ""},
 		"plain:b":                {"plain plain:b", "engine.url: first (write plain:a); engine: second"},
 		"embedded":               {"embedded data directory", ""},
-		"embedded:x":             {"embedded data directory", `engine.url: "embedded:x" is no engine`},
+		"embedded:x":             {"embedded data directory", `engine.url: "embedded:x" is not an engine`},
 		"kafka://a:1,b:2":        {"kafka kafka://a:1,b:2", ""},
 		"kafka+tls://a:1":        {"kafka kafka+tls://a:1", ""},
 		"kafka://a":              {"kafka kafka://a", `engine.url: broker "a" is not HOST:PORT`},
-		"memory:":                {" no log", `engine.url: "memory" is no engine (use kafka://HOST:PORT, kafka+tls://HOST:PORT, embedded or plain:NAME)`},
-		"http://me:secret@a/b?c": {" no log", `engine.url: "http" is no engine`},
+		"memory:":                {" no log", `engine.url: "memory" is not an engine (use kafka://HOST:PORT, kafka+tls://HOST:PORT, embedded or plain:NAME)`},
+		"http://me:secret@a/b?c": {" no log", `engine.url: "http" is not an engine`},
 	} {
 		file, err := lang.Parse("f.yaml", []byte("pipeline: p\ninput: {topic: t, key: k, fields: {k: string}}\nsteps: [emit: {topic: o}]\nengine: '"+url+"'\n"), kinds)
 		if err != nil {

@@ -36,7 +36,7 @@ func TestChecksOfLookupsNameTheFieldThatIsWrong(t *testing.T) {
 		{"postgres: {url: 'postgres://h/d', query: 'select $1'}", true, []string{"query: documents are found by their vectors"}},
 		{"postgres: {url: 'postgres://h/d', table: t}", true, []string{": table or column is missing"}},
 		{"postgres: {url: 'postgres://h/d', table: t, column: c}", true, nil},
-		{"postgres: {url: 'postgres://h/d', table: t, column: c}", false, []string{"table: it is of documents", "column: it is of documents", "query: missing"}},
+		{"postgres: {url: 'postgres://h/d', table: t, column: c}", false, []string{"table: it applies to documents", "column: it applies to documents", "query: missing"}},
 	} {
 		config := readLookup(t, c.text).Config
 		errs := config.Check(lookup.Step{})

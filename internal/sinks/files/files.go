@@ -137,7 +137,7 @@ type TakenError struct{ Name string }
 
 // Error says which object, and what to do.
 func (e *TakenError) Error() string {
-	return fmt.Sprintf("%s is there, and is another object: nothing is written over it; move it away, or give the sink another url", e.Name)
+	return fmt.Sprintf("another object is stored as %s, and the sink does not overwrite it; move it away, or give the sink another url", e.Name)
 }
 
 // New returns an archive. It opens no connection and creates no folder.

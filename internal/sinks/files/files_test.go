@@ -408,7 +408,7 @@ func TestCheckSaysWhatIsWrongWithAFolder(t *testing.T) {
 	if err := os.WriteFile(root+"/file", nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := newArchive(t, files.Options{URL: "file://" + root + "/file", Format: files.NDJSON}).Check(t.Context()); len(err) != 1 || !strings.Contains(err[0].Error(), root+"/file is no folder") {
+	if err := newArchive(t, files.Options{URL: "file://" + root + "/file", Format: files.NDJSON}).Check(t.Context()); len(err) != 1 || !strings.Contains(err[0].Error(), root+"/file is not a folder") {
 		t.Error(err)
 	}
 	entries, err := os.ReadDir(root)

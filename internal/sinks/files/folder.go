@@ -38,7 +38,7 @@ func (f *folder) check(context.Context) error {
 	for dir != filepath.Dir(dir) {
 		info, err := f.fs.Stat(dir)
 		if err == nil && !info.IsDir() {
-			return fmt.Errorf("%s is no folder", dir)
+			return fmt.Errorf("%s is not a folder", dir)
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
 			break // it exists, or creating the file will return the reason

@@ -61,7 +61,7 @@ func readForm(text []byte) (f form, err error) {
 		return f, fmt.Errorf("the stored form of an object cannot be read: %w", err)
 	}
 	if f.Format != NDJSON && (f.Format != Parquet || len(f.Versions) == 0) {
-		return f, fmt.Errorf("the stored form of an object is %q, which this version cannot write: finish it with the one that decided it", f.Format)
+		return f, fmt.Errorf("the stored form of an object is %q, which this version cannot write: finish it with the version that began it", f.Format)
 	}
 	return f, nil
 }

@@ -42,7 +42,7 @@ var configFields = []spec.Field[Config]{
 	{Name: "url", Affects: spec.Nothing, Required: true, Form: spec.Into(func(f *Config) *string { return &f.URL }, spec.ReadURL), Example: "'s3://bucket/decisions'"},
 	{Name: "s3", Affects: spec.Nothing, Form: spec.Into(func(f *Config) *spec.ObjectStore { return &f.S3 }, spec.MappingOf(spec.StoreFields)), Example: "{endpoint: 'https://store.example.com', region: eu-west-1}", Absent: "as below", Help: "server and credentials of a bucket"},
 	{Name: "format", Affects: spec.Nothing, Form: spec.Into(func(f *Config) *string { return &f.Format }, spec.Choice[string]("parquet", "ndjson")), Example: "ndjson", Absent: "parquet",
-		Help: "what an object is"},
+		Help: "the format of an object"},
 	{Name: "compression", Affects: spec.Nothing, Form: spec.Into(func(f *Config) *string { return &f.Compression }, spec.Choice[string]("gzip", "zstd")), Example: "zstd", Absent: "parquet is compressed by snappy, ndjson is not",
 		Help: "how it is compressed"},
 	{Name: "rows", Affects: spec.Nothing, Form: spec.Into(func(f *Config) *int { return &f.Rows }, spec.Whole[int](1, 10_000_000)), Example: "10000", Help: "most records of an object"},
@@ -78,11 +78,11 @@ func (c *Config) Check(t sink.Topic) (found []error) {
 		fail("url", "", "the URL is not valid: use file:///FOLDER, from the root, or s3://BUCKET/PREFIX")
 	}
 	if scheme == "file" && c.S3 != (spec.ObjectStore{}) {
-		fail("s3", "", "it says nothing about a folder: it is of s3://BUCKET/PREFIX")
+		fail("s3", "", "it has no effect for a folder: it is for s3://BUCKET/PREFIX")
 	}
 	if c.Format == string(NDJSON) {
 		if c.Columns != nil {
-			fail("columns", "", "ndjson has whatever the values have: columns are of parquet")
+			fail("columns", "", "ndjson stores all members of a value: columns are for parquet")
 		}
 		return found
 	}

@@ -70,7 +70,7 @@ func (o Options) Validate() error {
 		}
 	}
 	if o.Token != "" && o.TokenFile != "" {
-		fail("there are a token and a file of one: use either")
+		fail("token and token_file exclude each other: remove one")
 	}
 	if o.Connections < 0 {
 		fail("%d connections: use 1 or more", o.Connections)
@@ -196,7 +196,7 @@ func failure(method string, response *http.Response, said []byte) error {
 	text := strings.Join(strings.Fields(strings.ToValidUTF8(string(said[:min(len(said), shownMax)]), "")), " ")
 	err := fmt.Errorf("%s %s: %s", method, httpclient.ShownOrigin(response.Request.URL), response.Status)
 	if to := response.Header.Get("Location"); response.StatusCode/100 == 3 && to != "" {
-		err = fmt.Errorf("%w: it is redirected to %s: the sink's url has to be where that leads", err, shownLocation(response, to))
+		err = fmt.Errorf("%w: it is redirected to %s: set the sink's url to that address", err, shownLocation(response, to))
 	} else if text != "" {
 		err = fmt.Errorf("%w: %s", err, text)
 	}

@@ -206,7 +206,7 @@ func TestOptionsAreChecked(t *testing.T) {
 		"own":        {URL: "http://cards", Headers: http.Header{"idempotency-key": {"x"}}},
 		"header":     {URL: "http://cards", Headers: http.Header{"X-Team": {"a\r\nb"}}},
 		"name":       {URL: "http://cards", Headers: http.Header{"X Team": {"a"}}},
-		"either":     {URL: "http://cards", Token: "x", TokenFile: "y"},
+		"exclude":    {URL: "http://cards", Token: "x", TokenFile: "y"},
 		"-1 connect": {URL: "http://cards", Connections: -1},
 	} {
 		if _, err := httpsink.New(o); err == nil || !strings.Contains(err.Error(), what) || strings.Contains(err.Error(), "user:password") {

@@ -46,7 +46,7 @@ func (c *Config) FieldTable() spec.Table { return spec.Fields(configFields) }
 // Check implements sink.Config.
 func (c *Config) Check(t sink.Topic) []error {
 	if t.Deletes {
-		return []error{&sink.Mistake{Err: fmt.Errorf("the emits to %q delete keys, and a request needs a value", t.Name), Hint: "emit deletions as events with a member that says so, to a topic of their own"}}
+		return []error{&sink.Mistake{Err: fmt.Errorf("the emits to %q delete keys, and a request needs a value", t.Name), Hint: "emit deletions as events with a marking member, to a separate topic"}}
 	}
 	switch u, err := url.Parse(c.URL); {
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":

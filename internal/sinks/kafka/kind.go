@@ -33,9 +33,9 @@ type Config struct {
 
 var configFields = []spec.Field[Config]{
 	{Name: "cluster", Affects: spec.Nothing, Required: true, Form: spec.Into(func(t *Config) *kafka.Settings { return &t.Cluster }, kafka.ReadCluster),
-		Example: "{url: 'kafka+tls://other-1:9093', sasl: scram-sha-512, user: fraud, password_file: /run/secrets/other}", Help: "how it is reached: written like `engine`"},
-	{Name: "topic", Affects: spec.Nothing, Required: true, Form: spec.Into(func(t *Config) *string { return &t.Topic }, spec.ReadName), Example: "decisions", Help: "a topic of it, which is to be there"},
-	{Name: "exactly_once", Affects: spec.Nothing, Form: spec.Into(func(t *Config) *bool { return &t.ExactlyOnce }, spec.OnlyTrue()), Example: "true", Absent: "records in flight at a crash come again"},
+		Example: "{url: 'kafka+tls://other-1:9093', sasl: scram-sha-512, user: fraud, password_file: /run/secrets/other}", Help: "the cluster: written like `engine`"},
+	{Name: "topic", Affects: spec.Nothing, Required: true, Form: spec.Into(func(t *Config) *string { return &t.Topic }, spec.ReadName), Example: "decisions", Help: "an existing topic of the cluster"},
+	{Name: "exactly_once", Affects: spec.Nothing, Form: spec.Into(func(t *Config) *bool { return &t.ExactlyOnce }, spec.OnlyTrue()), Example: "true", Absent: "a crash repeats records that were in flight"},
 }
 
 // FieldTable implements spec.Tabled.
@@ -74,7 +74,7 @@ func (c *Config) Check(t sink.Topic) (found []error) {
 		fail("topic", "use another name, such as "+strings.ReplaceAll(c.Topic, ".", "-"), "topic %q has a name that is reserved for topics of the engine", c.Topic)
 	}
 	if slices.Contains(t.Topics, c.Topic) {
-		fail("topic", "", "the pipeline itself reads or writes %q on this cluster: it would come round again", c.Topic)
+		fail("topic", "", "the pipeline itself reads or writes %q on this cluster: its records would loop", c.Topic)
 	}
 	return found
 }

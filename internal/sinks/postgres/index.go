@@ -14,7 +14,7 @@ import (
 // unfinished index and creates it again. If there are several sinks, only one creates the index.
 func (s *Sink) makeIndex() {
 	if err := s.index(s.background); err != nil && s.background.Err() == nil {
-		s.options.Logger.Warn("the index of a sink was not made: it is tried again when the sink starts", "table", s.options.Table, "reason", err)
+		s.options.Logger.Warn("the index of a sink was not created: the sink tries again when it starts", "table", s.options.Table, "reason", err)
 	}
 }
 

@@ -42,7 +42,7 @@ type Vector struct {
 var configFields = []spec.Field[Config]{
 	{Name: "url", Affects: spec.Nothing, Required: true, Form: spec.Into(func(t *Config) *string { return &t.URL }, spec.ReadAddress), Example: "${DATABASE_URL}"},
 	{Name: "table", Affects: spec.Nothing, Required: true, Form: spec.Into(func(t *Config) *string { return &t.Table }, spec.ReadName), Example: "artifacts"},
-	{Name: "key", Affects: spec.Nothing, Required: true, Form: spec.Into(func(t *Config) *string { return &t.Key }, spec.ReadName), Example: "id", Help: "the name of the records, of type string or int, that rows are found by"},
+	{Name: "key", Affects: spec.Nothing, Required: true, Form: spec.Into(func(t *Config) *string { return &t.Key }, spec.ReadName), Example: "id", Help: "the name of the records, of type string or int, that is the key of a row"},
 	{Name: "columns", Affects: spec.Nothing, Form: spec.Into(func(t *Config) *[]row.Column { return &t.Columns },
 		row.ReadColumns),
 		Example: "{id: id, body: text}", Absent: "every name is written, to the column of its name", Help: "names of the records, each with its column: other names are not written"},
@@ -50,15 +50,15 @@ var configFields = []spec.Field[Config]{
 		Example: "{column: embed_vector, index: hnsw}", Absent: "none", Help: "the column of pgvector's type `vector`; other vectors are of type `real[]`"},
 	{Name: "version", Affects: spec.Nothing, Form: spec.Into(func(t *Config) *string { return &t.Version }, spec.ReadExpression), Example: "revision ?? 0",
 		Absent: "a row of another partition than the first one of its key is a dead letter",
-		Help:   "an int, number or time, of the names of the records and constants, that says which of two rows of a key is newer, also where their events are of different partitions"},
+		Help:   "an int, number or time, from names of the records and constants, that orders two rows of a key, even if their events are of different partitions"},
 	{Name: "exactly_once", Affects: spec.Nothing, Form: spec.Into(func(t *Config) *bool { return &t.ExactlyOnce }, spec.OnlyTrue()), Example: "true",
-		Absent: "a row that comes again, and is not newer, changes nothing", Help: "keeps positions in the table `afterbay_positions`, in the transactions of the rows: nothing is written twice, also where rows are deleted meanwhile, and an earlier owner of a partition writes nothing"},
+		Absent: "a repeated row changes nothing if it is not newer", Help: "keeps positions in the table `afterbay_positions`, in the transactions of the rows: no row is written twice, even if rows are deleted meanwhile, and an earlier owner of a partition cannot write"},
 }
 
 var vectorFields = []spec.Field[Vector]{
 	{Name: "column", Affects: spec.Nothing, Required: true, Form: spec.Into(func(v *Vector) *string { return &v.Column }, spec.ReadName), Example: "embed_vector"},
 	{Name: "index", Affects: spec.Nothing, Form: spec.Into(func(v *Vector) *string { return &v.Index }, spec.Choice[string]("hnsw")), Example: "hnsw", Absent: "none is made",
-		Help: "made while rows are written, which it makes many times slower: it is best in a sink of its own"},
+		Help: "built while rows are written, which slows writes down many times: use a separate sink for it"},
 	{Name: "distance", Affects: spec.Nothing, Form: spec.Into(func(v *Vector) *string { return &v.Distance }, spec.Choice[string]("cosine", "l2", "inner_product")), Example: "l2", Absent: "cosine", Help: "that the index is for"},
 }
 
@@ -80,7 +80,7 @@ func (c *Config) Check(t sink.Topic) (found []error) {
 		return found
 	}
 	if c.URL == "" {
-		fail("url", "", "missing: say where the database is, as postgres://host/database")
+		fail("url", "", "missing: write the URL of the database, postgres://host/database")
 	}
 	if c.Table == "" {
 		fail("table", "", "missing: name the table that takes the records")
@@ -88,7 +88,7 @@ func (c *Config) Check(t sink.Topic) (found []error) {
 	mapping, errs := row.Map(t, c.Columns, c.Key, c.Version)
 	found = append(found, errs...)
 	if t.Deletes && !c.ExactlyOnce {
-		fail("exactly_once", "add exactly_once: true", "the emits to %q delete keys: without it a write that hung could make a row again which was deleted meanwhile", t.Name)
+		fail("exactly_once", "add exactly_once: true", "the emits to %q delete keys: without it, a delayed write could create a deleted row again", t.Name)
 	}
 	if v := c.Vector; v != nil {
 		at := slices.IndexFunc(mapping.Columns, func(o row.Typed) bool { return o.Column == v.Column })

@@ -219,7 +219,7 @@ func TestVersionIsComputedOfWhatIsNotWritten(t *testing.T) {
 	o.Version = version(t, "(revision ?? 0) * 100 / scale", "id string", "revision optional int", "scale int", "other string")
 	sink := b.open(o)
 	_, err := sink.Claim(t.Context(), topic, 0)
-	if want := `table artifacts, column afterbay_version: there is none, and number is written to it: ALTER TABLE "artifacts" ADD COLUMN "afterbay_version" double precision`; err == nil || err.Error() != want {
+	if want := `table artifacts, column afterbay_version: the column is missing, and number is written to it: ALTER TABLE "artifacts" ADD COLUMN "afterbay_version" double precision`; err == nil || err.Error() != want {
 		t.Fatalf("%v, want %s", err, want)
 	}
 	b.exec(`ALTER TABLE "artifacts" ADD COLUMN "afterbay_version" double precision`)
@@ -292,16 +292,16 @@ func TestTableThatDoesNotFitIsSaidExactly(t *testing.T) {
 		t.Fatal("the table was taken")
 	}
 	want := []string{
-		`table artifacts, column afterbay_generation: there is none, and the sink keeps there which event a row is of: ALTER TABLE "artifacts" ADD COLUMN afterbay_generation bigint`,
-		`table artifacts, column afterbay_offset: there is none, and the sink keeps there which event a row is of: ALTER TABLE "artifacts" ADD COLUMN afterbay_offset bigint`,
-		`table artifacts, column afterbay_record: there is none, and the sink keeps there which event a row is of: ALTER TABLE "artifacts" ADD COLUMN afterbay_record bigint`,
+		`table artifacts, column afterbay_generation: the column is missing, and the sink keeps the event of a row there: ALTER TABLE "artifacts" ADD COLUMN afterbay_generation bigint`,
+		`table artifacts, column afterbay_offset: the column is missing, and the sink keeps the event of a row there: ALTER TABLE "artifacts" ADD COLUMN afterbay_offset bigint`,
+		`table artifacts, column afterbay_record: the column is missing, and the sink keeps the event of a row there: ALTER TABLE "artifacts" ADD COLUMN afterbay_record bigint`,
 		`table artifacts, column afterbay_source: is bigint, and the sink needs text: ALTER TABLE "artifacts" ALTER COLUMN afterbay_source TYPE text USING afterbay_source::text`,
 		`table artifacts, column body: is integer, and string is written to it, which needs text: ALTER TABLE "artifacts" ALTER COLUMN "body" TYPE text USING "body"::text`,
 		`table artifacts, column embed: is vector(383), and number[384] is written to it, which needs vector(384): ALTER TABLE "artifacts" ALTER COLUMN "embed" TYPE vector(384) USING "embed"::vector(384)`,
 		`table artifacts, column id: is not unique, and rows are found by it: ALTER TABLE "artifacts" ADD PRIMARY KEY ("id")`,
 		`table artifacts, column other: is NOT NULL without a default, and nothing is written to it: ALTER TABLE "artifacts" ALTER COLUMN "other" DROP NOT NULL`,
 		`table artifacts, column score: is NOT NULL, and optional number is written to it: ALTER TABLE "artifacts" ALTER COLUMN "score" DROP NOT NULL`,
-		`table artifacts, column seen: there is none, and time is written to it: ALTER TABLE "artifacts" ADD COLUMN "seen" timestamp with time zone`,
+		`table artifacts, column seen: the column is missing, and time is written to it: ALTER TABLE "artifacts" ADD COLUMN "seen" timestamp with time zone`,
 	}
 	got := strings.Split(err.Error(), "\n")
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -165,7 +165,7 @@ func (s *Sink) makeExtension(ctx context.Context, conn *pgconn.PgConn) error {
 		return err
 	}
 	if err := run(ctx, conn, "CREATE EXTENSION IF NOT EXISTS vector"); err != nil {
-		return fmt.Errorf("the database has no extension vector: install pgvector on the server and, as a user who may, CREATE EXTENSION vector: %w", err)
+		return fmt.Errorf("the database has no extension vector: install pgvector on the server, then run CREATE EXTENSION vector as a user with that right: %w", err)
 	}
 	return nil
 }
@@ -226,7 +226,7 @@ func (s *Sink) compare(ctx context.Context, conn *pgconn.PgConn, columns map[str
 		want := s.wanted(i)
 		switch is, ok := columns[c.Column]; {
 		case !ok:
-			fail(c.Column, "there is none, and %v is written to it: %sADD COLUMN %s %s", c.Type, alter, quote(c.Column), want[0])
+			fail(c.Column, "the column is missing, and %v is written to it: %sADD COLUMN %s %s", c.Type, alter, quote(c.Column), want[0])
 		case !slices.Contains(want, bare(is.sql)) && !slices.Contains(want, is.sql):
 			fail(c.Column, "is %s, and %v is written to it, which needs %s: %sALTER COLUMN %s TYPE %s USING %[5]s::%[6]s", is.sql, c.Type, want[0], alter, quote(c.Column), want[0])
 		case is.notNull && c.Type.Optional:
@@ -235,7 +235,7 @@ func (s *Sink) compare(ctx context.Context, conn *pgconn.PgConn, columns map[str
 	}
 	for _, name := range ownColumns {
 		if is, ok := columns[name]; !ok {
-			fail(name, "there is none, and the sink keeps there which event a row is of: %sADD COLUMN %s %s", alter, name, ownType(name))
+			fail(name, "the column is missing, and the sink keeps the event of a row there: %sADD COLUMN %s %s", alter, name, ownType(name))
 		} else if is.sql != ownType(name) {
 			fail(name, "is %s, and the sink needs %s: %sALTER COLUMN %s TYPE %[2]s USING %[4]s::%[2]s", is.sql, ownType(name), alter, name)
 		}

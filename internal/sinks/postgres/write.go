@@ -109,7 +109,7 @@ func (c *claim) read(i int, r *stream.Record) (item, error) {
 	}
 	for n, slot := range c.slots {
 		if slot.Type.Kind == value.String && row.Has(slot) && strings.IndexByte(row.Text(slot), 0) >= 0 {
-			return item{}, fmt.Errorf("column %s: PostgreSQL keeps no text with a zero byte", c.options.Columns[n].Column)
+			return item{}, fmt.Errorf("column %s: PostgreSQL cannot store text with a zero byte", c.options.Columns[n].Column)
 		}
 	}
 	it := item{index: i, offset: r.Offset, row: row, version: sink.VersionOf(r)}
@@ -438,7 +438,7 @@ func (b *batch) findForeign(ctx context.Context, rows []*item, items, rest []ite
 				continue
 			}
 			b.outcome.Foreign++
-			b.refuse(it, fmt.Errorf("table %s has %s %q from another source than %s, and says nothing of which is newer: give the sink a `version`, or see that all events of a key come by one partition", b.options.Table, b.options.Key, it.key, it.version.Source))
+			b.refuse(it, fmt.Errorf("table %s has %s %q from another source than %s, and their order is unknown: give the sink a `version`, or send all events of a key through one partition", b.options.Table, b.options.Key, it.key, it.version.Source))
 		}
 	}
 	return len(result.Rows), nil

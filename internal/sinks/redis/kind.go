@@ -41,7 +41,7 @@ var configFields = []spec.Field[Config]{
 	{Name: "ttl", Affects: spec.Nothing, Form: spec.Into(func(k *Config) *time.Duration { return &k.TTL }, spec.Span(time.Millisecond, 366*spec.Day)), Example: "24h", Absent: "keys stay"},
 	{Name: "version", Affects: spec.Nothing, Form: spec.Into(func(k *Config) *string { return &k.Version }, spec.ReadExpression), Example: "updated_at",
 		Absent: "a record of another partition than the first one of its key is a dead letter",
-		Help:   "an int, number or time, of the names of the records and constants, that says which of two records of a key is newer, also where their events are of different partitions"},
+		Help:   "an int, number or time, from names of the records and constants, that orders two records of a key, even if their events are of different partitions"},
 }
 
 // FieldTable implements spec.Tabled.

@@ -62,13 +62,13 @@ func (o Options) Validate() error {
 	for i, f := range o.Fields {
 		switch {
 		case f.Field == "" || f.Field == sourceField || f.Field == stampField:
-			fail("%q is no name of a field, or one of the sink's own", f.Field)
+			fail("%q is not a name of a field, or one of the sink's own", f.Field)
 		case slices.ContainsFunc(o.Fields[:i], func(other Field) bool { return other.Field == f.Field || other.Name == f.Name }):
 			fail("two names go to the field %s, or one to two", f.Field)
 		}
 	}
 	if i := at(o.Key); i < 0 || o.Fields[i].Type.Optional || o.Fields[i].Type.Kind != value.String && o.Fields[i].Type.Kind != value.Int {
-		fail("key: %q is no name of type string or int that is always there", o.Key)
+		fail("key: %q is not a name of type string or int that is always there", o.Key)
 	}
 	if o.TTL < 0 || o.TTL > 0 && o.TTL < time.Millisecond {
 		fail("ttl is %v: use 1ms or more", o.TTL)
@@ -252,7 +252,7 @@ func (c *claim) Write(ctx context.Context, _ stream.Offset, records []stream.Rec
 		case done == 2:
 			o.Foreign++
 			source := sink.VersionOf(&records[of[n]]).Source
-			o.Refused = append(o.Refused, sink.Refusal{Index: of[n], Err: fmt.Errorf("key %q in Redis is from another source than %s, and says nothing of which is newer: give the sink a `version`, or see that all events of a key come by one partition", calls[n].Keys[0], source)})
+			o.Refused = append(o.Refused, sink.Refusal{Index: of[n], Err: fmt.Errorf("key %q in Redis is from another source than %s, and their order is unknown: give the sink a `version`, or send all events of a key through one partition", calls[n].Keys[0], source)})
 		}
 	}
 	slices.SortFunc(o.Refused, func(a, b sink.Refusal) int { return a.Index - b.Index })

@@ -64,7 +64,7 @@ func Map(t sink.Topic, columns []Column, key, version string) (*Mapping, []error
 // deletable returns errors if records without a value cannot delete rows.
 func deletable(t sink.Topic, key, version string) (found []error) {
 	if version != "" {
-		found = append(found, &sink.Mistake{Field: "version", Err: fmt.Errorf("the emits to %q delete keys, and a record without a value has no version", t.Name), Hint: "remove it, and see that all events of a key come by one partition"})
+		found = append(found, &sink.Mistake{Field: "version", Err: fmt.Errorf("the emits to %q delete keys, and a record without a value has no version", t.Name), Hint: "remove it, and send all events of a key through one partition"})
 	}
 	if key != "" && !t.Partial && !slices.Contains(t.Keys, key) {
 		found = append(found, &sink.Mistake{Field: "key", Err: fmt.Errorf("the emits to %q delete keys, and %q is not the key of their records", t.Name, key), Hint: "find rows by the name that is the key of each emit, and set key there"})
@@ -94,7 +94,7 @@ func (m *Mapping) Names() []string {
 // keyed checks the key name.
 func (m *Mapping) keyed(key string) error {
 	if key == "" {
-		return &sink.Mistake{Field: "key", Err: fmt.Errorf("missing: name what rows are found by")}
+		return &sink.Mistake{Field: "key", Err: fmt.Errorf("missing: name the key of the rows")}
 	}
 	at := slices.IndexFunc(m.Columns, func(c Typed) bool { return c.Name == key })
 	if at < 0 { // add has reported it
@@ -136,7 +136,7 @@ func (m *Mapping) add(t sink.Topic, list []Column, always []string) (found []err
 		found = append(found, &sink.Mistake{Field: field, Hint: hint, Err: fmt.Errorf(format, args...)})
 	}
 	if t.Columns == nil {
-		fail("", "", "the records of %q are of no types that are known: only those that an emit writes can be rows", t.Name)
+		fail("", "", "the types of the records of %q are unknown: only records of an emit can be rows", t.Name)
 		return found
 	}
 	if list == nil {

@@ -32,7 +32,7 @@ func TestVersionsThatDoNotOrderRecordsAreRefused(t *testing.T) {
 		{"id", "column 1: this is of type string: a version is an int, number or time"},
 		{"embed", "of type number[2]"},
 		{"m == 1", "of type bool"},
-		{"n", "column 1: this may be absent: a version is always there (say what it is then: ... ?? 0)"},
+		{"n", "column 1: this may be absent: a version is always there (write a default: ... ?? 0)"},
 		{"m + n", "column 5: n may be absent"},
 		{"first + 1", "the same for all records"},
 		{"m + firs", "column 5: unknown name firs (did you mean first?)"},

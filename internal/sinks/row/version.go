@@ -34,9 +34,9 @@ func Compile(source string, fields []Field, constants map[string]expression.Cons
 	case t.Kind != value.Int && t.Kind != value.Number && t.Kind != value.Time:
 		return nil, &expression.Error{Column: 1, Message: fmt.Sprintf("this is of type %v: a version is an int, number or time", t)}
 	case t.Optional:
-		return nil, &expression.Error{Column: 1, Message: "this may be absent: a version is always there", Hint: "say what it is then: ... ?? 0"}
+		return nil, &expression.Error{Column: 1, Message: "this may be absent: a version is always there", Hint: "write a default: ... ?? 0"}
 	case len(program.Uses()) == 0:
-		return nil, &expression.Error{Column: 1, Message: "this is the same for all records: a version is made of what they hold", Hint: "name one of their ints, numbers or times"}
+		return nil, &expression.Error{Column: 1, Message: "this is the same for all records: a version must depend on the record", Hint: "name one of their ints, numbers or times"}
 	}
 	v.program = program
 	return v, nil

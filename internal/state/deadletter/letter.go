@@ -87,12 +87,12 @@ func (p Position) Compare(o Position) int {
 func ParsePosition(text string) (Position, error) {
 	at, slash := strings.LastIndexByte(text, '@'), strings.LastIndexByte(text, '/')
 	if slash < 1 || at < slash {
-		return Position{}, fmt.Errorf("%q is no topic/partition@offset", text)
+		return Position{}, fmt.Errorf("%q is not a topic/partition@offset", text)
 	}
 	partition, err := strconv.ParseUint(text[slash+1:at], 10, 31)
 	offset, errOffset := strconv.ParseUint(text[at+1:], 10, 63)
 	if err != nil || errOffset != nil {
-		return Position{}, fmt.Errorf("%q is no topic/partition@offset", text)
+		return Position{}, fmt.Errorf("%q is not a topic/partition@offset", text)
 	}
 	return Position{stream.Partition{Topic: text[:slash], Index: int32(partition)}, stream.Offset(offset)}, nil
 }
@@ -132,22 +132,22 @@ func (l *Letter) Refusal() string {
 	truncated := header.Get(&l.Record, header.Truncated)
 	switch {
 	case l.Stage == "":
-		return "it is no dead letter: it does not say where it failed"
+		return "it is not a dead letter: it does not name the stage that failed"
 	case l.Resume == "":
-		return fmt.Sprintf("what is left of stage %s cannot be done without doing more a second time", l.Stage)
+		return fmt.Sprintf("the rest of stage %s cannot run without repeating other steps", l.Stage)
 	case strings.Contains(truncated, "value"):
-		return "its value was too large to be kept whole"
+		return "its value was too large to store"
 	case strings.Contains(truncated, "key"):
-		return "its id and key were too large to be kept whole"
+		return "its id and key were too large to store"
 	case strings.Contains(truncated, "read headers"):
-		return "its headers, which the pipeline reads, were too large to be kept: send the event again with smaller ones"
+		return "its headers, which the pipeline reads, were too large to store: send the event again with smaller headers"
 	case l.Resume == Deliver:
 		return ""
 	case NeedsRow(l.Resume) && header.Get(&l.Record, header.Row) == "":
-		return "its row was too large to be kept, and without it the steps before would be done twice"
+		return "its row was too large to store, and without it the earlier steps would run twice"
 	}
 	if _, err := ParsePosition(l.Origin); err != nil {
-		return "it does not say where its event was read: " + err.Error()
+		return "it does not name the offset of its event: " + err.Error()
 	}
 	return ""
 }

@@ -37,7 +37,7 @@ func readMarks(state stream.View) (*marks, error) {
 			return nil, err
 		}
 		if len(e.Key) != 9 || len(e.Value) != blockLetters/8 {
-			return nil, fmt.Errorf("what says which dead letters are settled is damaged: entry %q", e.Key)
+			return nil, fmt.Errorf("the list of settled dead letters is damaged: entry %q", e.Key)
 		}
 		m.blocks[int64(binary.BigEndian.Uint64(e.Key[1:]))] = e.Value
 	}

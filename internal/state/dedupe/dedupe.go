@@ -36,7 +36,7 @@ func (s Spec) Validate() error {
 		return fmt.Errorf("max is %d: use 1 to 40,000,000 ids", s.Max)
 	case s.Max > maxIDs:
 		ids := float64(s.Max)
-		return fmt.Errorf("max is %d ids, which %.0f events a second bring in %v: x %d bytes = %.1f GB of memory a partition; use at most 40,000,000 (1.3 GB) and a window to match",
+		return fmt.Errorf("max is %d ids, which %.0f events a second reach in %v: with %d bytes each, %.1f GB of memory in a partition; use at most 40,000,000 (1.3 GB), and a window that fits",
 			s.Max, math.Ceil(ids/s.Window.Seconds()), s.Window, idBytes, ids*idBytes/1e9)
 	}
 	return nil

@@ -379,7 +379,7 @@ func TestWrongSpecsAreRefusedWithTheArithmetic(t *testing.T) {
 		"max is 0":         {Window: time.Second},
 		"max is -1":        {Window: time.Second, Max: -1},
 		"use at most 40,0": {Window: time.Second, Max: 40_000_001},
-		"max is 4320000000 ids, which 50000 events a second bring in 24h0m0s: x 32 bytes = 138.2 GB of memory a partition": {Window: 24 * time.Hour, Max: 4_320_000_000},
+		"max is 4320000000 ids, which 50000 events a second reach in 24h0m0s: with 32 bytes each, 138.2 GB of memory in a partition": {Window: 24 * time.Hour, Max: 4_320_000_000},
 	} {
 		if err := spec.Validate(); err == nil || !strings.Contains(err.Error(), why) {
 			t.Errorf("%+v: %v, want an error with %q", spec, err, why)

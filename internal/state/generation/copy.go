@@ -60,7 +60,7 @@ func Copy(ctx context.Context, log Log, pipeline string, begun Begun) (err error
 			continue
 		}
 		if at := from.parts[p].Next; at != start {
-			return fmt.Errorf("the state of group %q beside %v is of offset %d by now, not %d: the same command begins anew", begun.State, p, at, start)
+			return fmt.Errorf("the state of group %q beside %v has moved to offset %d, from %d: run the same command again", begun.State, p, at, start)
 		}
 		if err := begun.copy(ctx, &from, &to, p); err != nil {
 			return fmt.Errorf("copy the state of group %q beside %v: %w", begun.State, p, err)

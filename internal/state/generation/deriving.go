@@ -57,7 +57,7 @@ func Derive(log Log, pipeline string, begun Begun, rate float64) *Deriving {
 func (d *Deriving) below(wrap func(stream.Log) stream.Log) *Deriving {
 	log, ok := wrap(d.Log).(Log)
 	if !ok {
-		panic("what reads a log in order cannot be inspected")
+		panic("a log that is read in order cannot be inspected")
 	}
 	return &Deriving{Log: log, pipeline: d.pipeline, begun: d.begun, alone: d.alone, pace: d.pace, marks: map[int32]*mark{}}
 }
@@ -142,7 +142,7 @@ func (d *Deriving) look(ctx context.Context, p stream.Partition) (until, end str
 		end, next, err = d.ending(ctx, p.Index, next)
 	}
 	if err != nil {
-		return 0, 0, fmt.Errorf("look how far group %q is in %v: %w", d.begun.Group, p, err)
+		return 0, 0, fmt.Errorf("read the offset of group %q in %v: %w", d.begun.Group, p, err)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -61,7 +61,7 @@ func (c Change) Queued() string {
 	case NewOrder:
 		return "by a version of afterbay that runs the steps in another order: run that version"
 	case NewOutputs:
-		return "before its file was changed: run it as it was"
+		return "before its file was changed: run the earlier file"
 	}
 	return ""
 }

@@ -85,7 +85,7 @@ func seed(n uint64) []byte { return append(binary.AppendUvarint(nil, n-1), noSta
 
 // errGone means that the state of a generation cannot be copied because the generation was handed
 // over.
-var errGone = errors.New("that generation was handed over and goes on in a newer one, whose state is another: name that one, or live")
+var errGone = errors.New("that generation was handed over to a newer one, which has other state: name the newer one, or live")
 
 // reseed is seed for a state that was copied. stored is the value of the other generation and
 // describes the state's parts.

@@ -48,7 +48,7 @@ func HandOver(ctx context.Context, log Log, pipeline, topic string, begun Begun,
 }
 
 // ErrQueued means that a partition with queued events cannot be handed over.
-var ErrQueued = errors.New("events are queued there, which the live generation has to finish: run its file until afterbay queue ls shows none, or drop them")
+var ErrQueued = errors.New("the live generation has queued events: run its file until afterbay queue ls is empty, or drop the events")
 
 // ErrChanged means that the live generation is not the one that was reprocessed.
 var ErrChanged = errors.New("the pipeline was changed since the generation began: reprocess again")
@@ -120,7 +120,7 @@ func (g *giver) give(ctx context.Context, s stream.Member, assigned []stream.Ass
 		if Numbered(a.Partition.Topic) {
 			var err error
 			if at, err = released(a.State); err != nil {
-				return fmt.Errorf("how far %v was released: %w", a.Partition, err)
+				return fmt.Errorf("read the released offset of %v: %w", a.Partition, err)
 			}
 		}
 		live := Live{Generation: g.begun.Generation, Partition: a.Partition.Index, Offset: at, Time: time.Now().UTC().Truncate(time.Microsecond)}

@@ -173,7 +173,7 @@ func read(ctx context.Context, log Log, p stream.Partition, from stream.Offset) 
 func Parse(r *stream.Record) (begun *Begun, live *Live, err error) {
 	var e entry
 	if err := json.Unmarshal(r.Value, &e); err != nil {
-		return nil, nil, fmt.Errorf("%v@%d is no record of generations: %w", r.Partition, r.Offset, err)
+		return nil, nil, fmt.Errorf("%v@%d is not a record of generations: %w", r.Partition, r.Offset, err)
 	}
 	return e.Begun, e.Live, nil
 }

@@ -127,7 +127,7 @@ type ErrOlder struct {
 
 // Error says what to do next.
 func (e *ErrOlder) Error() string {
-	return fmt.Sprintf("pipeline %q was reprocessed and handed over to generation %d (%v): start its file; or reprocess with this one, which makes it the next generation", e.Pipeline, e.Begun.Generation, e.Begun.Models)
+	return fmt.Sprintf("pipeline %q was reprocessed and handed over to generation %d (%v): run the file of that generation; or reprocess with this file to make it the next generation", e.Pipeline, e.Begun.Generation, e.Begun.Models)
 }
 
 // Join implements stream.Log.

@@ -179,7 +179,7 @@ func (s *member) pass(p *part) error {
 	p.after, p.queued = true, map[stream.Offset]bool{}
 	for e, err := range p.state.Scan([]byte{statekey.Queued}) {
 		if err != nil {
-			return fmt.Errorf("look what is queued in %v: %w", p.id, err)
+			return fmt.Errorf("read the queued events in %v: %w", p.id, err)
 		}
 		if at, ok := statekey.QueuedOffset(e.Key); ok && stream.Offset(at) < p.end {
 			p.queued[stream.Offset(at)] = true

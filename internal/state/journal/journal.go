@@ -47,7 +47,7 @@ func (s Spec) Validate() error {
 		list = append(list, fmt.Errorf("%d bytes of one answer: use 1 to %d", s.AnswerBytesMax, math.MaxInt32))
 	}
 	if d := s.withDefaults(); s.BytesMax < 0 || d.BytesMax < int64(d.AnswerBytesMax)+overhead {
-		list = append(list, fmt.Errorf("%d bytes of answers: one alone may take %d", s.BytesMax, d.AnswerBytesMax+overhead))
+		list = append(list, fmt.Errorf("%d bytes of answers: use at least %d, the limit of one answer", s.BytesMax, d.AnswerBytesMax+overhead))
 	}
 	return errors.Join(list...)
 }

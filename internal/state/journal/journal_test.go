@@ -447,7 +447,7 @@ func TestSpecSaysWhatIsWrong(t *testing.T) {
 		want string
 	}{
 		{Spec{Retention: -1}, "retention is -1ns"},
-		{Spec{BytesMax: 1000}, "1000 bytes of answers: one alone may take 1048704"},
+		{Spec{BytesMax: 1000}, "1000 bytes of answers: use at least 1048704"},
 		{Spec{BytesMax: -1}, "-1 bytes of answers"},
 		{Spec{AnswerBytesMax: -1}, "-1 bytes of one answer"},
 	} {

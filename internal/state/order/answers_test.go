@@ -186,7 +186,7 @@ func (w *stagedWriter) add(index int32, value string, headers ...stream.Header) 
 // answer answers one of the questions that are open.
 func (w *stagedWriter) answer(index int32) {
 	l := &w.list[index]
-	if n := len(l.given); n > 0 && w.r.IntN(8) == 0 { // an answer that is there twice
+	if n := len(l.given); n > 0 && w.r.IntN(8) == 0 { // an answer that occurs twice
 		w.write(index, l.given[w.r.IntN(n)])
 	}
 	i := w.r.IntN(len(l.open))

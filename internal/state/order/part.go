@@ -114,7 +114,7 @@ func restore(a stream.Assigned, sources []int32, o Options) (*part, error) {
 	p := newPart(a.Partition, sources, o)
 	var err error
 	if p.stepped, err = loadCursor(a.State); err != nil {
-		return nil, fmt.Errorf("how far %v was released: %w", p.id, err)
+		return nil, fmt.Errorf("read the released offset of %v: %w", p.id, err)
 	}
 	p.over, p.stored.most, p.read = a.Next, p.stepped.most, max(a.Next, p.stepped.from)
 	p.forced.follow(o.Forced[p.id.Index], p.stepped.last)

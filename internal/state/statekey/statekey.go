@@ -227,7 +227,7 @@ func QueuedOffset(stored []byte) (offset int64, ok bool) {
 func ReleasedNext(value []byte) (uint64, error) {
 	next, n := binary.Uvarint(value)
 	if n <= 0 {
-		return 0, errors.New("how far events were released cannot be read: the state is damaged")
+		return 0, errors.New("the released offset cannot be read: the state is damaged")
 	}
 	return next, nil
 }

@@ -60,7 +60,7 @@ func TestKeysOfJoinsAreReadAgain(t *testing.T) {
 			for _, right := range []bool{false, true} {
 				stored := AppendJoinRow(nil, of, right, 1<<40+7)
 				if seen[string(stored)] {
-					t.Errorf("%q is there twice", stored)
+					t.Errorf("%q occurs twice", stored)
 				}
 				seen[string(stored)] = true
 				join, gotOf, gotKey, gotRight, offset, ok := JoinOf(stored)

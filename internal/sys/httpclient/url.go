@@ -103,7 +103,7 @@ func Warnings(text string) []error {
 		return nil
 	}
 	if name := SecretIn(u); name != "" {
-		err := fmt.Errorf("the parameter %s of the query holds a secret, by its name: logs of proxies and servers keep queries. Use a token, a header or a password before the @ where the service takes one", name)
+		err := fmt.Errorf("the parameter %s of the query holds a secret, by its name: logs of proxies and servers keep queries. Use a token, a header or a password before the @ if the service accepts one", name)
 		return []error{&stream.Mistake{Field: "url", Err: err}}
 	}
 	return nil

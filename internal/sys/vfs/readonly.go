@@ -67,7 +67,7 @@ func (dropped) SyncTo(int64) (bool, error)             { return true, nil }
 func (dropped) SyncData() error                        { return nil }
 
 // ErrIrregular means that a path is a pipe, a device or a socket. A read from it might block.
-var ErrIrregular = errors.New("it is no regular file")
+var ErrIrregular = errors.New("it is not a regular file")
 
 // regular is the operating system's file system, limited to regular files and folders.
 type regular struct{ FS }

@@ -118,7 +118,7 @@ func (d *Dispatcher) Restore(a stream.Assigned, other string) (*Partition, error
 			return nil, err
 		}
 		if !d.plan.Queues {
-			other = cmp.Or(other, "before its file was changed: run it as it was")
+			other = cmp.Or(other, "before its file was changed: run the earlier file")
 		}
 		if other != "" {
 			return nil, &ErrQueued{d.plan.Pipeline, a.Partition, other}
@@ -173,7 +173,7 @@ type ErrUnknownStep struct {
 
 // Error says what to do next.
 func (e *ErrUnknownStep) Error() string {
-	return fmt.Sprintf("the event %v@%d of pipeline %q was queued for the step `%s`, which the pipeline lacks: run the version of afterbay that queued it, or remove the event by `afterbay queue drop`", e.Partition, e.Offset, e.Pipeline, e.Step)
+	return fmt.Sprintf("the event %v@%d of pipeline %q was queued for the step `%s`, which the pipeline does not have: run the version of afterbay that queued it, or remove the event with `afterbay queue drop`", e.Partition, e.Offset, e.Pipeline, e.Step)
 }
 
 // Leave stops new calls for partitions that are being revoked.

@@ -22,7 +22,7 @@ type leases struct {
 	granted uint64
 }
 
-var errLapsed = fmt.Errorf("the call did not end when its time was over: %w", context.DeadlineExceeded)
+var errLapsed = fmt.Errorf("the call did not end after its timeout: %w", context.DeadlineExceeded)
 
 // add creates the leases of an operator. The endpoint limits their number.
 func (l *leases) add(at int, timeout time.Duration) {

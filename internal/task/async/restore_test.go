@@ -50,7 +50,7 @@ func TestQueuedEventsFindTheirStepByItsLabel(t *testing.T) {
 		}
 	}
 	var unknown *ErrUnknownStep
-	if _, _, err := restore("", "let a", "score mood"); !errors.As(err, &unknown) || !strings.Contains(err.Error(), "the event in/0@7 of pipeline \"chat\" was queued for the step `score tone`, which the pipeline lacks: run") {
+	if _, _, err := restore("", "let a", "score mood"); !errors.As(err, &unknown) || !strings.Contains(err.Error(), "the event in/0@7 of pipeline \"chat\" was queued for the step `score tone`, which the pipeline does not have: run") {
 		t.Error(err)
 	}
 	var queued *ErrQueued

@@ -504,7 +504,7 @@ func (e *Ended) Refused() error {
 	} else if e.Reason != Full {
 		text += ", without its last"
 	}
-	return fmt.Errorf("%s: redrive goes on with what is there, as does incomplete: pass", text)
+	return fmt.Errorf("%s: redrive continues with the events that are there, like incomplete: pass", text)
 }
 
 const holesMax = 10 // missing orders in a message

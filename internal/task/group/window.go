@@ -183,7 +183,7 @@ func (p *pane) parse(g *operator.Group, data []byte) bool {
 
 // foreign returns the error for open groups or windows of a step that the pipeline lacks.
 func (s *Set) foreign(group string) error {
-	return fmt.Errorf("groups of %q are open in %v, which the pipeline no longer has: run it as it was until they ended", group, s.id)
+	return fmt.Errorf("groups of %q are open in %v, but the pipeline has no such step: run the earlier file until they have ended", group, s.id)
 }
 
 // restoreWindows restores the end of the next window.

@@ -466,7 +466,7 @@ func TestAJoinThatIsGoneIsNamed(t *testing.T) {
 	w.add(e, 0)
 	w.commit()
 	_, err := Open(&Plan{}, &w.counts, partition, w.state, &due.Queue{})
-	if err == nil || !strings.Contains(err.Error(), `events of join "click" wait in merged/3, which the pipeline no longer has`) {
+	if err == nil || !strings.Contains(err.Error(), `events of join "click" wait in merged/3, but the pipeline has no such step`) {
 		t.Error(err)
 	}
 	if none, err := Open(&Plan{}, &w.counts, partition, memory.State{}, &due.Queue{}); err != nil || none != nil || none.Ended() != nil {

@@ -25,7 +25,7 @@ type Event struct {
 
 const onMax = 1024 // bytes
 
-var errOn = errors.New("what it is joined on has more than 1024 bytes")
+var errOn = errors.New("the value that it is joined on has more than 1024 bytes")
 
 // Add adds an event to the join, and returns about how many bytes the state stores for it.
 // A failure makes the event a dead letter and leaves the join unchanged.

@@ -99,7 +99,7 @@ func (s *Set) restore(entry stream.Entry) error {
 		return fmt.Errorf("a join of %v: %w", s.id, packed.ErrDamaged)
 	}
 	if j := s.plan.Join; j == nil || j.Name != join {
-		return fmt.Errorf("events of join %q wait in %v, which the pipeline no longer has: run it as it was until they went on", join, s.id)
+		return fmt.Errorf("events of join %q wait in %v, but the pipeline has no such step: run the earlier file until they have continued", join, s.id)
 	}
 	r := &row{offset: offset, right: right, written: true}
 	if err := r.parse(entry.Value); err != nil {

@@ -299,7 +299,7 @@ func (a *Answered) unknown(row *value.Row) {
 func (a *Answers) unasked(e *Event) error {
 	for i := range a.List {
 		if by := a.List[i].By; e.Row.Has(by) {
-			return fmt.Errorf("feature %s is by %s, which an event that is sent back is not asked for again: write the event to the input instead", a.List[i].Feature, by.Name)
+			return fmt.Errorf("feature %s is by %s, and a redriven event cannot read it again: write the event to the input instead", a.List[i].Feature, by.Name)
 		}
 	}
 	return nil

@@ -196,7 +196,7 @@ const rowsMax = 16 << 20
 
 var (
 	errRows    = fmt.Errorf("the inputs of the model for the elements are over the limit of %d bytes: give fewer elements to the step", rowsMax)
-	errAnswers = errors.New("the model answered for other elements than it was asked for")
+	errAnswers = errors.New("the model answered for the wrong elements")
 )
 
 // Run implements Operator. It always returns an error, because the loop does not call it.

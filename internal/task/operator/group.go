@@ -110,7 +110,7 @@ type GroupList struct{ Field, Slot value.Slot }
 // its id. t is the event's time. The error is the event's.
 func (g *Group) Place(row *value.Row, t int64) (by, id string, order int64, err error) {
 	if !row.Has(g.By) {
-		return "", "", 0, fmt.Errorf("has no %s: what it is grouped by", g.By.Name)
+		return "", "", 0, fmt.Errorf("has no %s, the value that it is grouped by", g.By.Name)
 	}
 	order = t
 	if g.Order != nil {
@@ -122,7 +122,7 @@ func (g *Group) Place(row *value.Row, t int64) (by, id string, order int64, err 
 		}
 	}
 	if !row.Has(g.ID) {
-		return "", "", 0, fmt.Errorf("has no %s: by which it is known", g.ID.Name)
+		return "", "", 0, fmt.Errorf("has no %s, its id in the group", g.ID.Name)
 	}
 	if by = string(row.AppendKey(nil, g.By)); len(by) > groupKeyMax {
 		return "", "", 0, errGroupKey
@@ -132,7 +132,7 @@ func (g *Group) Place(row *value.Row, t int64) (by, id string, order int64, err 
 
 const groupKeyMax = 1024 // bytes
 
-var errGroupKey = errors.New("what it is grouped by has more than 1024 bytes")
+var errGroupKey = errors.New("the value that it is grouped by has more than 1024 bytes")
 
 // Last reports whether the event says that it is the last of its group.
 func (g *Group) Last(row *value.Row) bool {

@@ -221,7 +221,7 @@ func (c *Invocation) Emit(o udf.Output) {
 	case !naming.Identifier(o.Name) && o.Name != "":
 		c.failed(fmt.Errorf("the output to %q has the name %q: use letters, digits and '_', not starting with a digit", o.Topic, o.Name))
 	case o.ID == "" && slices.ContainsFunc(c.made, func(e udf.Output) bool { return e.ID == "" && e.Topic == o.Topic && e.Name == o.Name }):
-		c.failed(fmt.Errorf("two outputs to %q have the name %q, and so the same id: give each a Name of its own", o.Topic, o.Name))
+		c.failed(fmt.Errorf("two outputs to %q have the name %q, and so the same id: give each a separate Name", o.Topic, o.Name))
 	case len(c.made) == udf.EmitsMax:
 		c.failed(fmt.Errorf("a call writes at most %d outputs", udf.EmitsMax))
 	default:

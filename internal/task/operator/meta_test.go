@@ -20,7 +20,7 @@ func TestNamesOfHeadersAreAbsentWhereTheyAreNot(t *testing.T) {
 	} {
 		h, ok := operator.HeaderNamed(c.name)
 		if !ok {
-			t.Fatalf("%s is no name", c.name)
+			t.Fatalf("%s is not a name", c.name)
 		}
 		schema := &value.Schema{}
 		slot, err := schema.Add(c.name, h.Type())

@@ -50,7 +50,7 @@ func (s *Score) texts() []value.Slot { return slotsOf(s.Outputs, s.Compute) }
 // Run implements Operator. It always returns an error, because the loop does not call it.
 func (s *Score) Run(*Event) error { return errBatched }
 
-var errBatched = errors.New("a step that asks for many events at once was run for one")
+var errBatched = errors.New("a batch step was run for a single event")
 
 // Wants implements Batched.
 func (s *Score) Wants(e *Event) (bool, error) { return Holds(s.When, e.Row) }
@@ -177,7 +177,7 @@ func (s *Score) appendNumbers(rows *model.Rows, row *value.Row) error {
 		case slot.Type.Kind.Text():
 			code, ok := codes[i].Text(row.Str[slot.Index])
 			if !ok {
-				return fmt.Errorf("%s is %q, which is no category of the model", slot.Name, clip(row.Str[slot.Index]))
+				return fmt.Errorf("%s is %q, which is not a category of the model", slot.Name, clip(row.Str[slot.Index]))
 			}
 			dst = append(dst, code)
 		case codes[i] == nil:

@@ -118,16 +118,16 @@ func CheckLayout(layout string) error {
 	back, err := time.ParseInLocation(layout, at.Format(layout), time.UTC)
 	switch {
 	case strings.Contains(layout, "MST"):
-		return errors.New("the name of a zone does not say its offset: use -0700 or Z07:00 in place of MST, or the word UTC")
+		return errors.New("the name of a zone does not define its offset: use -0700 or Z07:00 instead of MST, or the word UTC")
 	case err != nil || back.Format(time.DateOnly) != at.Format(time.DateOnly):
-		return fmt.Errorf("%q is no layout of a date: write how 2 January 2006, 15:04:05, in the zone -0700, would stand in the events, such as 2006-01-02 15:04:05", layout)
+		return fmt.Errorf("%q is not a layout of a date: write 2 January 2006, 15:04:05, zone -0700, in the format of the events, such as 2006-01-02 15:04:05", layout)
 	}
 	for _, d := range []time.Duration{24 * time.Hour, time.Hour, time.Minute, time.Second} {
 		if back.Equal(at.Truncate(d)) {
 			return nil
 		}
 	}
-	return fmt.Errorf("%q does not say the time of day: 15 is the hour of 24, and 03 needs PM", layout)
+	return fmt.Errorf("%q has no complete time of day: write 15 for the hour of 24, or 03 with PM", layout)
 }
 
 // LatePolicy says what happens to an event before the watermark.

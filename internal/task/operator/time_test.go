@@ -55,8 +55,8 @@ func TestTimesAreReadAsTheyAreWritten(t *testing.T) {
 func TestLayoutsThatCannotTellATimeAreRefused(t *testing.T) {
 	for layout, want := range map[string]string{
 		"2006-01-02 15:04:05": "", "2006-01-02T15:04:05Z0700": "", "02/01/2006": "", "Jan 2, 2006 3:04 PM": "", "2006-01-02 15h": "", "2006-002 15:04": "", "2006-01-02 15:04:05 UTC": "",
-		"%Y-%m-%d": "no layout of a date", "yyyy-MM-dd": "no layout of a date", "15:04:05": "no layout of a date", "2006-01": "no layout of a date",
-		"2006-01-02 03:04": "does not say the time of day", "2006-01-02 15:04:05 MST": "use -0700",
+		"%Y-%m-%d": "not a layout of a date", "yyyy-MM-dd": "not a layout of a date", "15:04:05": "not a layout of a date", "2006-01": "not a layout of a date",
+		"2006-01-02 03:04": "has no complete time of day", "2006-01-02 15:04:05 MST": "use -0700",
 	} {
 		err := CheckLayout(layout)
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {

@@ -190,7 +190,7 @@ const ofEventMax = 4
 // room returns an error if the event may not write size more bytes.
 func (w *Writer) room(e *Event, size int, topic string) error {
 	if e.Written += size; size > w.Form.MaxBytes || e.Written > ofEventMax*w.Form.MaxBytes {
-		return fmt.Errorf("output of %d bytes for %s is over the limit of %d, or those of the event over %d times that", size, topic, w.Form.MaxBytes, ofEventMax)
+		return fmt.Errorf("output of %d bytes for %s is over the limit of %d, or all outputs of the event are over %d times that limit", size, topic, w.Form.MaxBytes, ofEventMax)
 	}
 	return nil
 }

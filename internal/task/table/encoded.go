@@ -74,7 +74,7 @@ func (r *Reader) plain(ctx context.Context, at place, record *stream.Record) (*s
 func (r *Reader) badKey(record *stream.Record, err error) {
 	r.metrics.TableBadRows.Add(1)
 	if !r.badKeys {
-		r.logger.Warn("a record of a table has a key that is none of a row; others may follow, and are counted", "record", fmt.Sprintf("%v@%d", record.Partition, record.Offset), "error", err)
+		r.logger.Warn("a record of a table has a key that cannot be the key of a row; further such records are only counted", "record", fmt.Sprintf("%v@%d", record.Partition, record.Offset), "error", err)
 	}
 	r.badKeys = true
 }
@@ -104,7 +104,7 @@ func (r *Reader) await(ctx context.Context, e *encoded, record *stream.Record) e
 		}
 		if now := r.clock.Now(); why != nil && now.Sub(r.warned) >= time.Minute {
 			r.warned = now
-			r.logger.Warn("the schema registry is away, and is asked again: rows of a table wait, and events with them", "record", fmt.Sprintf("%v@%d", record.Partition, record.Offset), "error", why)
+			r.logger.Warn("the schema registry does not respond: rows of a table wait, and events that need them; the engine tries again", "record", fmt.Sprintf("%v@%d", record.Partition, record.Offset), "error", why)
 		}
 		select {
 		case <-e.woken:

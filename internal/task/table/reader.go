@@ -255,11 +255,11 @@ func (r *Reader) least(at place, to extent) (stream.Offset, error) {
 	for _, s := range r.states {
 		next := s.next[at]
 		if next > to.end {
-			return 0, fmt.Errorf("it ends at %d, and beside %v it was read to %d: it was deleted and made again, or lost records; give the pipeline another name, which reads all of its input and tables", to.end, s.id, next)
+			return 0, fmt.Errorf("it ends at %d, but beside %v it was read to %d: it was deleted and created again, or lost records. Give the pipeline another name, so that it reads all of its input and tables", to.end, s.id, next)
 		}
 		if next < to.first {
 			if next > 0 {
-				r.logger.Warn("rows of a table were removed before they were read; older ones stay", "table", r.partition(at).String(), "beside", s.id.String(), "from", next, "to", to.first)
+				r.logger.Warn("rows of a table were deleted before the pipeline read them; older rows stay in use", "table", r.partition(at).String(), "beside", s.id.String(), "from", next, "to", to.first)
 			}
 			next = to.first
 			s.move(at, next)

@@ -161,7 +161,7 @@ func (s *State) Row(table int, key []byte, time, watermark int64) (row []byte, f
 	spec := &s.specs[table]
 	if spec.Own {
 		if there := stream.Place(key, s.partitions); there != s.id.Index {
-			return nil, fmt.Errorf("key %.60q is written to partition %d of %s, and Kafka's default partitioner, by which the rows of table %s are placed, puts it into %d: produce with that partitioner, or set input.repartition",
+			return nil, fmt.Errorf("key %.60q is in partition %d of %s, but Kafka's default partitioner, which places the rows of table %s, puts it into %d: produce with that partitioner, or set input.repartition",
 				key, s.id.Index, s.id.Topic, spec.Topic, there), nil
 		}
 	}

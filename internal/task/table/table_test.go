@@ -190,7 +190,7 @@ func TestRowsOutliveTheRecordsTheyCameFrom(t *testing.T) {
 	b.join()
 	b.must(b.bring())
 	b.want(b.rows(0, k, other), "3", "1")
-	if !strings.Contains(b.logged.String(), "rows of a table were removed before they were read") {
+	if !strings.Contains(b.logged.String(), "rows of a table were deleted before the pipeline read them") {
 		t.Errorf("logged: %s", b.logged.String())
 	}
 }
@@ -202,7 +202,7 @@ func TestTableThatLostRecordsIsRefused(t *testing.T) {
 	b.must(b.commit().Wait(t.Context()))
 	b.join()
 	b.state.next[place{0, 0}] = 7 // as if it had had more
-	if err := b.bring(); err == nil || !strings.Contains(err.Error(), "it ends at 2, and beside in/0 it was read to 7") {
+	if err := b.bring(); err == nil || !strings.Contains(err.Error(), "it ends at 2, but beside in/0 it was read to 7") {
 		t.Error(err)
 	}
 }

@@ -28,7 +28,7 @@ func (s *State) unwrap(at place, r *stream.Record) *stream.Record {
 	}
 	if unknown != nil {
 		if !s.warned {
-			s.logger.Warn("a record of a table has a key that is none of a row; others may follow, and are counted", "record", fmt.Sprintf("%v@%d", r.Partition, r.Offset), "error", unknown)
+			s.logger.Warn("a record of a table has a key that cannot be the key of a row; further such records are only counted", "record", fmt.Sprintf("%v@%d", r.Partition, r.Offset), "error", unknown)
 		}
 		s.warned = true
 		return nil

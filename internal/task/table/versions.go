@@ -266,7 +266,7 @@ func (s *State) asOf(table int, key []byte, at int64) (row []byte, failure, fata
 	case err != nil || !ok || v.kind == isDeleted:
 		return nil, nil, err
 	case v.kind == isUntimed:
-		return nil, fmt.Errorf("row %.60q of table %s: its field %s is no time as the lookup says, so from when on it is valid is unknown", key, spec.Topic, spec.Versions.Field), nil
+		return nil, fmt.Errorf("row %.60q of table %s: its field %s does not have the time format of the lookup, so the start of its validity is unknown", key, spec.Topic, spec.Versions.Field), nil
 	}
 	return v.row, nil, nil
 }

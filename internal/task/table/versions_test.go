@@ -218,7 +218,7 @@ func TestRowsWithoutATimeAreRefusedAtTheirEvents(t *testing.T) {
 	k.row("c", `{"since":10}`, 100)
 	k.row("c", `{"since":"later"}`, 200)
 	k.row("c", `{"since":300.25}`, 300)
-	for at, want := range map[int64]string{9: "none", 10: `{"since":10}`, 199: `{"since":10}`, 200: `row "c" of table rates: its field since is no time`, 300: `row "c"`, 301: `{"since":300.25}`} {
+	for at, want := range map[int64]string{9: "none", 10: `{"since":10}`, 199: `{"since":10}`, 200: `row "c" of table rates: its field since does not have the time format`, 300: `row "c"`, 301: `{"since":300.25}`} {
 		if got := k.find("c", at, never); !strings.HasPrefix(got, want) {
 			t.Errorf("at %d: %s, want %s", at, got, want)
 		}

@@ -30,7 +30,7 @@ func (*Upper) Effect() lang.Effects { return lang.Effects{InFailure: true} }
 func (u *Upper) Bind(s *lang.Scope, path string) {
 	of, text := s.Slots(path+".of", u.Of), value.Type{Kind: value.String}
 	if len(of) > 0 && of[0].Type != text {
-		s.Fail(path+".of", "%q is of type %v, where %v is needed", u.Of, of[0].Type, text)
+		s.Fail(path+".of", "%q is of type %v, but %v is needed", u.Of, of[0].Type, text)
 	}
 	if len(of) != 1 || of[0].Type != text || !s.Identifier(path+".name", u.Name) {
 		s.Names.Broken[u.Name] = true

@@ -61,7 +61,7 @@ func TestMistakesOfALogHaveTheirPlace(t *testing.T) {
 		"{url: toy:a, patience: 1ms}":       `toy.txt:6:32: engine.patience: "1ms" is out of range: write a duration from 10ms to 1h`,
 		"{url: toy:a, patient: 1m}":         `toy.txt:6:22: engine.patient: unknown word "patient": did you mean "patience"?`,
 		"{url: toi:a, patience: 1m}":        `engine.patience: unknown word "patience"`,
-		"toi:a":                             `engine.url: "toi" is no engine: use kafka://HOST:PORT, kafka+tls://HOST:PORT, embedded or toy:NAME`,
+		"toi:a":                             `engine.url: "toi" is not an engine: use kafka://HOST:PORT, kafka+tls://HOST:PORT, embedded or toy:NAME`,
 		"{url: embedded, patience: 1m}":     "engine.url: embedded has no settings: write `engine: embedded`",
 		"{url: toy:a, patience: 1m, ca: x}": `unknown word "ca": write url or patience`,
 	} {
@@ -72,7 +72,7 @@ func TestMistakesOfALogHaveTheirPlace(t *testing.T) {
 	}
 	for url, want := range map[string]string{
 		"toy:":        "open log: engine.url: the log has no name",
-		"toi:a":       `"toi" is no engine (use kafka://HOST:PORT`,
+		"toi:a":       `"toi" is not an engine (use kafka://HOST:PORT`,
 		"kafka://a":   `broker "a" is not HOST:PORT`,
 		"embedded://": "write embedded, which has no settings",
 	} {
@@ -91,7 +91,7 @@ func TestLogKindsThatCannotBeAreRefused(t *testing.T) {
 	}
 	for want, kinds := range map[string][]stream.Kind{
 		`log kind "other": the scheme kafka is that of "kafka"`: of(func(k *stream.Kind) { k.Name, k.URLs = "other", []string{"kafka:NAME"} }),
-		`log kind "kafka": a kind of that name is there`:        of(func(k *stream.Kind) { k.Name = "kafka" }),
+		`log kind "kafka": a kind with that name exists`:        of(func(k *stream.Kind) { k.Name = "kafka" }),
 		`log kind "toy": its URLs are needed`:                   of(func(k *stream.Kind) { k.URLs = nil }),
 		"log kind \"toy\": a field `url` is needed": of(func(k *stream.Kind) {
 			k.New = func() stream.Config {

@@ -52,9 +52,9 @@ func TestMistakesOfLookupsHaveTheirPlace(t *testing.T) {
 		"book: {path: a.csv}":                `toy.txt:5:116: steps[0].lookup.book.path: the rows of of are JSON: name a file that ends in .json`,
 		"book: {pat: a}":                     `steps[0].lookup.book.pat: unknown word "pat": did you mean "path"?`,
 		"book: {chapter: a}":                 "steps[0].lookup.book: `path` is missing: add `path: ...`",
-		"book: {path: a.json}, table: users": "steps[0].lookup: rows are in one place: a lookup has exactly one of table, redis, postgres, http and book",
-		"cache: {ttl: 1m}":                   "steps[0].lookup: rows are in one place",
-		"book: {path: a.json}, limit: 3":     "steps[0].lookup.limit: it is of documents that are found by a vector",
+		"book: {path: a.json}, table: users": "steps[0].lookup: a lookup has exactly one of table, redis, postgres, http and book",
+		"cache: {ttl: 1m}":                   "steps[0].lookup: a lookup has exactly one of",
+		"book: {path: a.json}, limit: 3":     "steps[0].lookup.limit: it applies to documents that are found by a vector",
 		"boko: {path: a}":                    `unknown word "boko": did you mean "book"?`,
 	} {
 		err := run(t, owners(lookup, 1), func(string) {})
@@ -81,8 +81,8 @@ func TestLookupKindsThatCannotBeAreRefused(t *testing.T) {
 		}{}
 	}
 	for want, kinds := range map[string][]lookup.Kind{
-		`lookup kind "table": a field of that name is there`: {taken},
-		`lookup kind "book": a field of that name is there`:  {Book, Book},
+		`lookup kind "table": a field with that name exists`: {taken},
+		`lookup kind "book": a field with that name exists`:  {Book, Book},
 		"the tag affects is needed":                          {silent},
 		"the field path affects state: a lookup outside":     {stateful},
 	} {

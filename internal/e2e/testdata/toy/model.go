@@ -51,7 +51,7 @@ func (l *linear) Open(_ context.Context, m *model.Manifest) (model.Model, error)
 	for _, in := range opened.info.Inputs {
 		weight, ok := weights[in.Name]
 		if in.Type != model.Number || in.Shape != nil || !ok {
-			return nil, fmt.Errorf("%s has no weight for input %s, or it is no number", m.File, in.Name)
+			return nil, fmt.Errorf("%s has no weight for input %s, or it is not a number", m.File, in.Name)
 		}
 		opened.weights = append(opened.weights, weight)
 	}

@@ -76,7 +76,7 @@ func TestMistakesOfManifestsHaveTheirPlace(t *testing.T) {
 		if _, err = s.Run(t.Context(), scenario.Options{Code: withModels}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", below, err, want)
 		}
-		if _, err := s.Run(t.Context(), scenario.Options{}); err == nil || !strings.Contains(err.Error(), `kind: "linear" is none of xgboost`) {
+		if _, err := s.Run(t.Context(), scenario.Options{}); err == nil || !strings.Contains(err.Error(), `kind: "linear" is not one of xgboost`) {
 			t.Errorf("without the kind: %v", err)
 		}
 	}
@@ -94,8 +94,8 @@ func TestModelKindsThatCannotBeAreRefused(t *testing.T) {
 		}{}
 	}
 	for want, kinds := range map[string][]model.Kind{
-		`model kind "golden": a field of that name is there`:      {file},
-		`model kind "linear": a field of that name is there`:      {Linear, Linear},
+		`model kind "golden": a field with that name exists`:      {file},
+		`model kind "linear": a field with that name exists`:      {Linear, Linear},
 		`model kind "xgboost": files are told to be of that kind`: {told},
 		`model kind "linear": struct`:                             {silent},
 		`model kind "": a name is of lower case, digits and _`:    {{}},

@@ -117,7 +117,7 @@ func TestMistakesHaveTheirPlace(t *testing.T) {
 		"lines: {pat: a}":                                   `toy.txt:7:31: sinks[0].lines.pat: unknown word "pat": did you mean "path"?`,
 		"lines: {sync: true}":                               "toy.txt:7:23: sinks[0].lines: `path` is missing: add `path: ...`",
 		"lines: {path: a, bytes: 2MiB}":                     `sinks[0].lines.bytes: "2MiB" is out of range: write a size from 1KiB to 1MiB`,
-		"lines: {path: a, header: rows}":                    `sinks[0].lines.header: "rows" is none of none or columns`,
+		"lines: {path: a, header: rows}":                    `sinks[0].lines.header: "rows" is not one of none or columns`,
 		"lines: {path: a}, http: {url: 'http://localhost'}": "a sink has exactly one of http, postgres, redis, files, kafka and lines",
 		"line: {path: a}":                                   `unknown word "line": did you mean "lines"?`,
 	} {
@@ -145,8 +145,8 @@ func TestKindsThatCannotBeAreRefused(t *testing.T) {
 		}{}
 	}
 	for want, kinds := range map[string][]sink.Kind{
-		`sink kind "http": a field of that name is there`:  {taken},
-		`sink kind "lines": a field of that name is there`: {Lines, Lines},
+		`sink kind "http": a field with that name exists`:  {taken},
+		`sink kind "lines": a field with that name exists`: {Lines, Lines},
 		`sink kind "lines": struct`:                        {wrong},
 		"the field path affects outputs":                   {affecting},
 		`sink kind "": a name is of lower case`:            {{}},

@@ -80,7 +80,7 @@ func Speak(ctx context.Context, text string, pitch int) ([]byte, error) {
 	wav, err := exec.CommandContext(ctx, "espeak-ng", "--stdout", "-v", "en-us+f3", "-s", "130", "-g", "3", "-p", strconv.Itoa(pitch), text).Output()
 	switch {
 	case errors.Is(err, exec.ErrNotFound):
-		return nil, fmt.Errorf("%w: it says what is heard in calls: install the package espeak-ng of your system", err)
+		return nil, fmt.Errorf("%w: it speaks the calls: install the package espeak-ng of your system", err)
 	case err != nil:
 		return nil, fmt.Errorf("espeak-ng: %w", err)
 	case len(wav) < wavHead || string(wav[36:40]) != "data":

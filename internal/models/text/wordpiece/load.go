@@ -47,7 +47,7 @@ func Load(path string, options Options) (*Tokenizer, error) {
 		return nil, fmt.Errorf("load tokenizer: %w", err)
 	}
 	if !about.Mode().IsRegular() || about.Size() > fileMax {
-		return nil, fmt.Errorf("load tokenizer: %s is no regular file of at most %d bytes", path, fileMax)
+		return nil, fmt.Errorf("load tokenizer: %s is not a regular file of at most %d bytes", path, fileMax)
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -317,9 +317,9 @@ func parseJSON(data []byte) (*config, error) {
 	case d.Model.Type != "WordPiece" && d.Model.Type != "":
 		return nil, fmt.Errorf("model %q is not WordPiece", d.Model.Type)
 	case n == nil || n.Type != "BertNormalizer":
-		return nil, errors.New("the normalizer is no BertNormalizer")
+		return nil, errors.New("the normalizer is not a BertNormalizer")
 	case d.PreTokenizer == nil || d.PreTokenizer.Type != "BertPreTokenizer":
-		return nil, errors.New("the pre_tokenizer is no BertPreTokenizer")
+		return nil, errors.New("the pre_tokenizer is not a BertPreTokenizer")
 	case d.Model.WordRunesMax < 1 || d.Model.WordRunesMax > 10_000:
 		return nil, fmt.Errorf("max_input_chars_per_word is %d, from 1 to 10000", d.Model.WordRunesMax)
 	}
@@ -387,5 +387,5 @@ func (p *postProcessor) around(c *config) error {
 		}
 		return nil
 	}
-	return fmt.Errorf("post_processor %q is none of BertProcessing, TemplateProcessing", p.Type)
+	return fmt.Errorf("post_processor %q is not one of BertProcessing, TemplateProcessing", p.Type)
 }

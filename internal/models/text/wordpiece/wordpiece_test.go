@@ -113,7 +113,7 @@ func TestTokenizersThatAreWrongAreRefusedByName(t *testing.T) {
 	}
 	for _, c := range [][2]string{
 		{"[UNK]\n[CLS]\na\n", "[SEP] is not in the vocabulary of 3 tokens"},
-		{lines + "un\n", `term "un" is there twice`},
+		{lines + "un\n", `term "un" occurs twice`},
 		{lines + "\xff\n", "not UTF-8"},
 		{"", "[UNK] is not in the vocabulary"},
 	} {

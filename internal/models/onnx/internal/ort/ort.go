@@ -92,7 +92,7 @@ func Open(path string) (*Library, error) {
 	}
 	entry, err := purego.Dlsym(handle, "OrtGetApiBase")
 	if err != nil {
-		return nil, fmt.Errorf("%s is no ONNX Runtime: %w", path, err)
+		return nil, fmt.Errorf("%s is not an ONNX Runtime: %w", path, err)
 	}
 	var getBase func() *base
 	purego.RegisterFunc(&getBase, entry)

@@ -73,7 +73,7 @@ func (l *Library) read(value uintptr, t *oip.Tensor, bytesMax int64) error {
 		return err
 	}
 	if tensor == 0 {
-		return errors.New("it is no tensor: export the model so that its outputs are (skl2onnx: zipmap False)")
+		return errors.New("it is not a tensor: export the model so that its outputs are (skl2onnx: zipmap False)")
 	}
 	var info uintptr
 	if err := l.call(getTensorTypeAndShape, value, uintptr(unsafe.Pointer(&info))); err != nil {
@@ -92,7 +92,7 @@ func (l *Library) read(value uintptr, t *oip.Tensor, bytesMax int64) error {
 	size := oip.Size(t.Datatype)
 	switch {
 	case size < 0:
-		return errors.New("its type is none that can pass")
+		return errors.New("its type is not supported")
 	case size == 0:
 		return l.readStrings(value, n, t, bytesMax)
 	case int64(n*size) > bytesMax:

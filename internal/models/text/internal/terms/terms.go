@@ -51,7 +51,7 @@ func New(list []string) (*Table, error) {
 		}
 		key := []byte(term)
 		if _, ok := t.Find(key); ok {
-			return nil, fmt.Errorf("term %q is there twice", clip(term))
+			return nil, fmt.Errorf("term %q occurs twice", clip(term))
 		}
 		code := codeOf(key)
 		at := place(code, len(key)) >> t.shift

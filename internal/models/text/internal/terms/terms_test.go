@@ -75,6 +75,6 @@ func TestTermsWithOneCodeAreToldApart(t *testing.T) {
 
 func TestTermsThatAreThereTwiceAreRefused(t *testing.T) {
 	if _, err := New([]string{"a", "", "b", "", "a"}); err == nil {
-		t.Error("a term that is there twice passes")
+		t.Error("a term that occurs twice passes")
 	}
 }
