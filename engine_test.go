@@ -45,7 +45,7 @@ func TestAnEngineWorksThroughAnotherThatHoldsTheDirectory(t *testing.T) {
 		if err := e.Append(ctx, "payments", payment); err != nil {
 			t.Fatal(err)
 		}
-		if err := e.Append(ctx, "velocity.dlq", payment); err == nil || !strings.Contains(err.Error(), "own") {
+		if err := e.Append(ctx, "velocity.dlq", payment); err == nil || !strings.Contains(err.Error(), "belongs to the engine") {
 			t.Errorf("engine %d: a record for dead letters: %v", i, err)
 		}
 		var id string

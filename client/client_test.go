@@ -247,7 +247,7 @@ func TestRefusedClientsEnd(t *testing.T) {
 		}
 		_, err = client.Dial(t.Context(), "ws://gateway", client.Options{Token: func(context.Context) (string, error) { return "nobody", nil }, Dial: w.dial})
 		var status *client.StatusError
-		if !errors.As(err, &status) || status.Status != 401 || !strings.Contains(err.Error(), "its log says") {
+		if !errors.As(err, &status) || status.Status != 401 || !strings.Contains(err.Error(), "its log has the error") {
 			t.Errorf("with a bad token: %v", err)
 		}
 		first := w.client("ada", client.Options{SessionID: "tab"})

@@ -168,7 +168,7 @@ func TestTopicsAreDeletedByTheCommand(t *testing.T) {
 		t.Errorf("its offsets do not go on: %s", got)
 	}
 	must(t, "", "topics", "delete", "old") // without a process
-	if r := command(t, "{}\n", "produce", "counts.dlq"); r.code != exitUsage || !strings.Contains(r.stderr, "the engine's own") {
+	if r := command(t, "{}\n", "produce", "counts.dlq"); r.code != exitUsage || !strings.Contains(r.stderr, "belongs to the engine") {
 		t.Errorf("produce to dead letters: exit %d: %s", r.code, r.stderr)
 	}
 }

@@ -205,7 +205,7 @@ func TestHintsOfDirectoriesDiffer(t *testing.T) {
 	if err := os.Chown(dir, stranger, -1); err != nil {
 		t.Skip("only root can give a directory away")
 	}
-	if got, want := process.DirectoryHint(fs.ErrPermission, dir), "belongs to the user #54321"; !strings.Contains(got, want) || !strings.Contains(got, "sudo -u '#54321' afterbay") {
+	if got, want := process.DirectoryHint(fs.ErrPermission, dir), "only the user #54321, its owner, may read"; !strings.Contains(got, want) || !strings.Contains(got, "sudo -u '#54321' afterbay") {
 		t.Error(got)
 	}
 }

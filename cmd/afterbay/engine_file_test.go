@@ -76,8 +76,8 @@ func TestEngineOfAFileThatIsNotRight(t *testing.T) {
 	for words, want := range map[string]string{
 		"engine: http://a:1\n":                                                      `p.yaml:3:9: engine.url: "http" is not an engine: use kafka://`,
 		"engine: kafka://a\n":                                                       `p.yaml:3:9: engine.url: broker "a" is not HOST:PORT: write it as in`,
-		"engine: kafka://a:1?rack=b\n":                                              "p.yaml:3:9: engine.url: settings behind the URL: write each as a word",
-		"engine: {url: kafka://a:1, ca: no.pem}\n":                                  "p.yaml:3:32: engine.ca: there are certificates only where",
+		"engine: kafka://a:1?rack=b\n":                                              "p.yaml:3:9: engine.url: settings behind the URL: write each as a field",
+		"engine: {url: kafka://a:1, ca: no.pem}\n":                                  "p.yaml:3:32: engine.ca: certificates need an encrypted connection",
 		"engine: {url: kafka://a:1, user: u}\n":                                     "p.yaml:3:34: engine.user: it has no effect here: it is of sasl",
 		"engine: {url: embedded, rack: r}\n":                                        "p.yaml:3:15: engine.url: ",
 		"engine: {url: kafka://a:1, sasl: plain, user: u, password: x}\n":           "p.yaml:3:60: engine.password: a secret has no place in the file",

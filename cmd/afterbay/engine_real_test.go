@@ -63,7 +63,7 @@ func TestCertificatesAndTokensOpenBrokers(t *testing.T) {
 		{"", tls + "&token_file=stale", exitEngine, "check that mechanism, user and password or token"},
 		{"no token", tls, exitEngine, "SASL_AUTHENTICATION_FAILED"},
 		{"", tls + granted, exitOK, "TOPIC"},
-		{"", tls + strings.Replace(granted, "me%26you", "me", 1), exitEngine, "401 Unauthorized no such client: see that the user"},
+		{"", tls + strings.Replace(granted, "me%26you", "me", 1), exitEngine, "401 Unauthorized no such client: check that user"},
 	} {
 		t.Setenv(kafka.EnvToken, c.token)
 		if r := command(t, "", strings.Fields(c.line)...); r.code != c.code || !strings.Contains(r.stdout+r.stderr, c.want) {

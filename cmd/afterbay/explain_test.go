@@ -251,7 +251,7 @@ func TestExplainSaysWhatIsNotThere(t *testing.T) {
 	if err := os.Remove(filepath.Join("data", "timings")); err != nil {
 		t.Fatal(err)
 	}
-	if text := must(t, "", "explain", "decisions/0@0"); !strings.Contains(text, "phases       not kept") {
+	if text := must(t, "", "explain", "decisions/0@0"); !strings.Contains(text, "phases       not available") {
 		t.Error(text)
 	}
 }

@@ -39,7 +39,7 @@ func (c *modelAddCommand) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(a.stdout, "%s: %s hold\n", target, counted(rows, "golden vector"))
+	fmt.Fprintf(a.stdout, "%s: %s passed\n", target, counted(rows, "golden vector"))
 	return nil
 }
 

@@ -27,7 +27,7 @@ func (c *modelVerifyCommand) Run(a *app) error {
 		}
 		said := "no golden vectors: name a file of them with golden, as `afterbay model add` does"
 		if report.Rows > 0 {
-			said = fmt.Sprintf("%s match, alone, shuffled and in batches", counted(report.Rows, "golden vector"))
+			said = fmt.Sprintf("%s passed, alone, shuffled and in batches", counted(report.Rows, "golden vector"))
 			if report.Exact != "" {
 				said += fmt.Sprintf("; %ss differ by %g at most", report.Exact, report.Worst)
 			}

@@ -53,7 +53,7 @@ func TestModelsAreAddedVerifiedMeasuredAndListed(t *testing.T) {
 	write(t, "tone.json", string(tone))
 	write(t, "posts.csv", "text,capitals\nbad,0\n\"good, good\",1\n,0.5\n")
 
-	if out := must(t, "", "model", "add", "risk.json", "--name", "risk", "--version", "2", "--outputs", "score"); !strings.Contains(out, "models/risk/2/model.yaml: 64 golden vectors hold") {
+	if out := must(t, "", "model", "add", "risk.json", "--name", "risk", "--version", "2", "--outputs", "score"); !strings.Contains(out, "models/risk/2/model.yaml: 64 golden vectors passed") {
 		t.Error(out)
 	}
 	if out := must(t, "", "lint", "models/risk/2/model.yaml"); out != "models/risk/2/model.yaml: the manifest of model risk@2 is valid\n" {
@@ -71,8 +71,8 @@ func TestModelsAreAddedVerifiedMeasuredAndListed(t *testing.T) {
 	}
 	out := must(t, "", "model", "verify", "models/risk/2/model.yaml", "models/tone/1/model.yaml")
 	for _, want := range []string{
-		"models/risk/2/model.yaml: risk version 2, xgboost: 64 golden vectors match, alone, shuffled and in batches; margins differ by 0 at most",
-		"models/tone/1/model.yaml: tone version 1, text: 3 golden vectors match, alone, shuffled and in batches; scores differ by 0 at most",
+		"models/risk/2/model.yaml: risk version 2, xgboost: 64 golden vectors passed, alone, shuffled and in batches; margins differ by 0 at most",
+		"models/tone/1/model.yaml: tone version 1, text: 3 golden vectors passed, alone, shuffled and in batches; scores differ by 0 at most",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%s\nlacks %s", out, want)

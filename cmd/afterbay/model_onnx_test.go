@@ -78,7 +78,7 @@ outputs: [output]
 golden: golden.csv
 onnx: {constants: {sr: [16000]}, carry: {input: 64}, states: {state: {output: stateN, shape: [2, -1, 128]}}, workers: 1}
 `)
-	if out := must(t, "", "model", "verify", "speech.yaml"); !strings.Contains(out, "speech.yaml: speech version 1, onnx: 1 golden vector hold") {
+	if out := must(t, "", "model", "verify", "speech.yaml"); !strings.Contains(out, "speech.yaml: speech version 1, onnx: 1 golden vector passed") {
 		t.Error(out)
 	}
 	write(t, "pipeline.yaml", `pipeline: calls

@@ -51,7 +51,7 @@ func outsideFolder(t *testing.T) {
 
 func TestPipelineScoresWithAProgramThatItsManifestNames(t *testing.T) {
 	outsideFolder(t)
-	if out := must(t, "", "model", "verify", "risk.yaml"); !strings.Contains(out, "risk.yaml: risk version 1, process: 3 golden vectors hold") {
+	if out := must(t, "", "model", "verify", "risk.yaml"); !strings.Contains(out, "risk.yaml: risk version 1, process: 3 golden vectors passed") {
 		t.Error(out)
 	}
 	if out := must(t, `{"card": "ab", "amount": 9}`+"\n", "try", "pipeline.yaml"); !strings.Contains(out, `{"risk_score":6.5}`) {

@@ -58,7 +58,7 @@ func TestTextsBecomeVectorsInAPipeline(t *testing.T) {
 		return
 	}
 	supportFolder(t)
-	if out := must(t, "", "model", "verify", "minilm.yaml"); !strings.Contains(out, "minilm.yaml: minilm version 1, onnx: 10 golden vectors match, alone, shuffled and in batches") {
+	if out := must(t, "", "model", "verify", "minilm.yaml"); !strings.Contains(out, "minilm.yaml: minilm version 1, onnx: 10 golden vectors passed, alone, shuffled and in batches") {
 		t.Error(out)
 	}
 	write(t, "pipeline.yaml", `pipeline: support

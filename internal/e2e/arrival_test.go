@@ -21,9 +21,9 @@ func TestRowsThatDependOnArrivalAreSaid(t *testing.T) {
 	}{
 		"one topic by its key":      {"pipeline: p\n" + input + features, nil},
 		"repartition by time":       {"pipeline: p\ninput: {topic: a, key: k, repartition: 4, fields: {k: string}}" + features, nil},
-		"repartition":               {"pipeline: p\ninput: {topic: a, key: k, repartition: 4, time: {order: arrival}, fields: {k: string}}" + features, []string{"input.repartition: events of several partitions of a meet"}},
+		"repartition":               {"pipeline: p\ninput: {topic: a, key: k, repartition: 4, time: {order: arrival}, fields: {k: string}}" + features, []string{"input.repartition: events of several partitions of a are merged in the order of their copies"}},
 		"repartition without state": {"pipeline: p\ninput: {topic: a, key: k, repartition: 4, fields: {k: string}}\nsteps:\n  - emit: {topic: out, value: [k]}\n", nil},
-		"inputs":                    {"pipeline: p\ninputs:\n  - {topic: a, key: k, time: {order: arrival}, fields: {k: string}}\n  - {topic: b, key: k, time: {order: arrival}, fields: {k: string}}" + features, []string{"inputs: the events of a, b meet"}},
+		"inputs":                    {"pipeline: p\ninputs:\n  - {topic: a, key: k, time: {order: arrival}, fields: {k: string}}\n  - {topic: b, key: k, time: {order: arrival}, fields: {k: string}}" + features, []string{"inputs: the events of a, b are merged in the order of their copies"}},
 		"table": {"pipeline: p\n" + input + "\nsteps:\n  - lookup: {name: shop, table: shops, key: m, fields: {risk: number}, empty: {risk: 0.0}}\n  - emit: {topic: out, value: [k, shop.risk]}\n",
 			[]string{"lookup: an event reads the rows of table shops that have arrived"}},
 		"chain by another key": {"pipeline: w\n" + input + "\nsteps:\n  - emit: {topic: b, key: m, value: [k, m]}\n---\npipeline: p\ninput: {topic: b, key: m, fields: {k: string, m: string}}" + features,

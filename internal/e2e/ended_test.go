@@ -277,14 +277,14 @@ func TestAnswersAreChecked(t *testing.T) {
 		answers []string
 		steps   []lang.Step
 	}{
-		`replies[1]: the pipeline does not write "other" (it writes out)`:              {[]string{"out", "other"}, []lang.Step{emit("out", "")}},
-		`replies[1]: "out" is named twice`:                                             {[]string{"out", "out"}, []lang.Step{emit("out", "")}},
-		`steps[1].emit.topic: topic "support.ended" has a name that is reserved`:       {[]string{"out"}, []lang.Step{emit("out", ""), emit("support.ended", "")}},
-		`steps[1].emit: events that come here already have a reply from steps[0].emit`: {[]string{"out"}, []lang.Step{emit("out", ""), emit("out", "")}},
-		`steps[1].route.default.steps[0].emit: events that come here were answered`:    {[]string{"out", "more"}, []lang.Step{emit("out", ""), route(emit("more", ""))}},
-		`were answered by steps[0].route.default.steps[1].emit`:                        {[]string{"out", "more"}, []lang.Step{route(emit("audit", ""), emit("out", "")), emit("more", "")}},
-		`steps[1].group: its events already have a reply from steps[0].emit`:           {[]string{"out"}, []lang.Step{emit("out", `text == "hello"`), group, emit("out", "")}},
-		`steps[0].group.max.events: 5000 is more than 4096`:                            {[]string{"out"}, []lang.Step{large, emit("out", "")}},
+		`replies[1]: the pipeline does not write "other" (it writes out)`:                                     {[]string{"out", "other"}, []lang.Step{emit("out", "")}},
+		`replies[1]: "out" is named twice`:                                                                    {[]string{"out", "out"}, []lang.Step{emit("out", "")}},
+		`steps[1].emit.topic: topic "support.ended" has a name that is reserved`:                              {[]string{"out"}, []lang.Step{emit("out", ""), emit("support.ended", "")}},
+		`steps[1].emit: events that come here already have a reply from steps[0].emit`:                        {[]string{"out"}, []lang.Step{emit("out", ""), emit("out", "")}},
+		`steps[1].route.default.steps[0].emit: events that come here already have a reply from steps[0].emit`: {[]string{"out", "more"}, []lang.Step{emit("out", ""), route(emit("more", ""))}},
+		`already have a reply from steps[0].route.default.steps[1].emit`:                                      {[]string{"out", "more"}, []lang.Step{route(emit("audit", ""), emit("out", "")), emit("more", "")}},
+		`steps[1].group: its events already have a reply from steps[0].emit`:                                  {[]string{"out"}, []lang.Step{emit("out", `text == "hello"`), group, emit("out", "")}},
+		`steps[0].group.max.events: 5000 is above 4096`:                                                       {[]string{"out"}, []lang.Step{large, emit("out", "")}},
 		"": {[]string{"out", "more"}, []lang.Step{emit("audit", ""), emit("out", `text == "a"`), emit("more", `text == "b"`), route(emit("out", `text == "c"`)), emit("more", "")}},
 	} {
 		p := contactPipeline()

@@ -56,7 +56,7 @@ func TestFewerPartitionsThanThePipelineBeganWithAreRefused(t *testing.T) {
 	p.Input.Repartition = 2
 	wantCreated(t, log, p, false, `has 4 partitions: set repartition: 4, or`)
 	p.Input.Repartition = 0 // its topic has 1
-	wantCreated(t, log, p, false, "needs a topic of 1 partitions")
+	wantCreated(t, log, p, false, "its topic needs 1 partitions")
 }
 
 func TestOutputsMayGetMorePartitions(t *testing.T) {
@@ -83,7 +83,7 @@ func TestPartitionsOfTheStateAreNotThoseOfATopicMadeInAdvance(t *testing.T) {
 	}
 	p := sunkPipeline()
 	p.Input.Partitions = 0
-	wantCreated(t, log, p, false, "needs a topic of 6 partitions")
+	wantCreated(t, log, p, false, "its topic needs 6 partitions")
 }
 
 // delivers runs the sink of a pipeline until it is done, and returns how many records it got.

@@ -144,7 +144,7 @@ func TestModelWithOneFlippedByteDoesNotRun(t *testing.T) {
 func TestModerationReadmeCommandsWork(t *testing.T) {
 	t.Parallel()
 	out := runScript(t, "moderation", block(t, "examples/moderation/README.md", "produce posts"), 4998) // all but a malformed post and a late one
-	for _, want := range []string{"100 golden vectors hold", "listening on", "appended 5000 records", `"action":"allow"`, "the record ends too early", "before the watermark", "pipeline moderation: 5000 events"} {
+	for _, want := range []string{"100 golden vectors passed", "listening on", "appended 5000 records", `"action":"allow"`, "the record ends too early", "before the watermark", "pipeline moderation: 5000 events"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}

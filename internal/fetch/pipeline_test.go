@@ -331,7 +331,7 @@ func TestContentIsTheSameAfterARestart(t *testing.T) {
 			}
 			dead++
 			reason := header.Get(&records[i], header.Error)
-			if strings.Count(reason, "sha256:") != 2 && !strings.Contains(reason, "more than that") || !strings.Contains(reason, "has changed") {
+			if strings.Count(reason, "sha256:") != 2 && !strings.Contains(reason, "was larger when it was fetched again") || !strings.Contains(reason, "has changed") {
 				t.Errorf("dead letter: %s", reason)
 			}
 		}

@@ -81,7 +81,7 @@ func TestCloudEventsAreTaken(t *testing.T) {
 			{"an attribute that is an object", one("x8", `,"subject":{}`), []string{"Content-Type", structured}, 400, nil, "attribute subject"},
 			{"no JSON", "{", []string{"Content-Type", structured}, 400, nil, "no CloudEvent"},
 			{"an array", "[]", []string{"Content-Type", structured}, 400, nil, "no CloudEvent"},
-			{"data that is not JSON", "{", binary("x9", "Content-Type", "application/json"), 400, nil, "no JSON"},
+			{"data that is not JSON", "{", binary("x9", "Content-Type", "application/json"), 400, nil, "not JSON"},
 			{"bad base64", one("x10", `,"data_base64":"?"`), []string{"Content-Type", structured}, 400, nil, "data_base64"},
 			{"bad content type", one("x11", `,"data_base64":"","datacontenttype":";"`), []string{"Content-Type", structured}, 400, nil, "datacontenttype"},
 			{"a batch that is none", "{}", []string{"Content-Type", batched}, 400, nil, "not a JSON array: found object"},

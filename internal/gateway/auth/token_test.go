@@ -173,12 +173,12 @@ func TestIssuedTokenSaysWhoTheClientIs(t *testing.T) {
 		}
 	}
 	for want, issue := range map[string]func() (string, error){
-		`there is no key "k9"`:        func() (string, error) { return k.Issue("k9", Identity{Tenant: "t", Client: "c"}, time.Minute) },
-		"key ed is public":            func() (string, error) { return k.Issue("ed", Identity{Tenant: "t", Client: "c"}, time.Minute) },
-		`the client "" is not a name`: func() (string, error) { return k.Issue("k1", Identity{Tenant: "t"}, time.Minute) },
-		"the tenant is missing":       func() (string, error) { return k.Issue("k1", Identity{Client: "c"}, time.Minute) },
-		`for the tenant "acme"`:       func() (string, error) { return k.Issue("k2", Identity{Tenant: "t", Client: "c"}, time.Minute) },
-		`the tenant "a\nb" is no`:     func() (string, error) { return k.Issue("k1", Identity{Tenant: "a\nb", Client: "c"}, time.Minute) },
+		`there is no key "k9"`:              func() (string, error) { return k.Issue("k9", Identity{Tenant: "t", Client: "c"}, time.Minute) },
+		"key ed is public":                  func() (string, error) { return k.Issue("ed", Identity{Tenant: "t", Client: "c"}, time.Minute) },
+		`the client "" is not a valid name`: func() (string, error) { return k.Issue("k1", Identity{Tenant: "t"}, time.Minute) },
+		"the tenant is missing":             func() (string, error) { return k.Issue("k1", Identity{Client: "c"}, time.Minute) },
+		`for the tenant "acme"`:             func() (string, error) { return k.Issue("k2", Identity{Tenant: "t", Client: "c"}, time.Minute) },
+		`the tenant "a\nb" is no`:           func() (string, error) { return k.Issue("k1", Identity{Tenant: "a\nb", Client: "c"}, time.Minute) },
 		"the scope is not a list of words": func() (string, error) {
 			return k.Issue("k1", Identity{Tenant: "t", Client: "c", Scope: "\u00e9"}, time.Minute)
 		},
@@ -274,7 +274,7 @@ func TestKeysThatAreNotRightAreAllSaid(t *testing.T) {
 		"lifetime: 25h0m0s is out of range":                      {Lifetime: 25 * time.Hour},
 		"skew: 6m0s is out of range":                             {Skew: 6 * time.Minute},
 		"jwks: `url` or `file`":                                  {JWKS: &JWKS{Audience: "a"}},
-		"jwks.url: whoever is on the way":                        {JWKS: &JWKS{Audience: "a", URL: "http://idp.example/keys"}},
+		"jwks.url: without encryption, an attacker":              {JWKS: &JWKS{Audience: "a", URL: "http://idp.example/keys"}},
 		"jwks.url: is not a valid URL":                           {JWKS: &JWKS{Audience: "a", URL: "https://u:p@idp.example/keys"}},
 		"jwks.audience: is not a name":                           {JWKS: &JWKS{URL: "https://idp.example/keys"}},
 		"jwks.tenant: is not a name":                             {JWKS: &JWKS{URL: "https://idp.example/keys", Audience: "a", Tenant: "\n"}},

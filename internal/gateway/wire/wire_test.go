@@ -53,8 +53,8 @@ func TestEventThatIsNotAsItShouldBeIsRefused(t *testing.T) {
 		"from 1970 on":  func(e *wire.Event) { e.Time = time.Date(1970, 1, 1, 0, 0, 0, 0, time.FixedZone("", 14*3600)) },
 		"9999":          func(e *wire.Event) { e.Time = time.Date(9999, 12, 31, 23, 59, 59, 0, time.FixedZone("", -3600)) },
 		"missing":       func(e *wire.Event) { e.Payload = nil },
-		"no JSON":       func(e *wire.Event) { e.Payload = json.RawMessage(`{`) },
-		"no UTF-8":      func(e *wire.Event) { e.Payload = json.RawMessage("{\"text\":\"caf\xe9\"}") },
+		"not JSON":      func(e *wire.Event) { e.Payload = json.RawMessage(`{`) },
+		"not UTF-8":     func(e *wire.Event) { e.Payload = json.RawMessage("{\"text\":\"caf\xe9\"}") },
 		"correlationId": func(e *wire.Event) { e.Correlation = "a\nb" },
 		"traceparent":   func(e *wire.Event) { e.TraceParent = "00-1" },
 	} {

@@ -262,7 +262,7 @@ func TestWrongQuestionsSayWhatThereIs(t *testing.T) {
 	for _, d := range []inspect.Directory{&inspect.Local{Log: log}, &admin.Client{URL: url}} {
 		for q, want := range map[inspect.Query]string{
 			{Topic: "gone"}:             "the topics are in, one",
-			{Topic: "in", Partition: 3}: "has only the partitions 0 to 2",
+			{Topic: "in", Partition: 3}: "it has the partitions 0 to 2",
 		} {
 			for _, err := range d.Records(t.Context(), q) {
 				if err == nil || !strings.Contains(err.Error(), want) {
@@ -271,7 +271,7 @@ func TestWrongQuestionsSayWhatThereIs(t *testing.T) {
 			}
 		}
 		for _, err := range d.Entries(t.Context(), "gone", nil) {
-			if err == nil || !strings.Contains(err.Error(), `unknown pipeline "gone": none has committed`) {
+			if err == nil || !strings.Contains(err.Error(), `unknown pipeline "gone": no pipeline has committed`) {
 				t.Errorf("%T: %v", d, err)
 			}
 		}

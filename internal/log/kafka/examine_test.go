@@ -254,7 +254,7 @@ func TestExamineFindsOffsetsThatAreNotThoseOfTheState(t *testing.T) {
 	setOffset(t, o, 3)
 	wantFinding(t, examine(t, o, examined), Fault, about, "in,0,20")
 	_, _, err = own(t, l)
-	wantAdvice(t, err, "committed offset 3", "says 20", "in,0,20")
+	wantAdvice(t, err, "committed offset 3", "has offset 20", "in,0,20")
 
 	removeTopic(t, l, changelogOf("g", in).Topic)
 	if topics, err := l.topics.ask(t.Context(), changelogOf("g", in).Topic); err != nil || len(topics) > 0 {
@@ -366,7 +366,7 @@ func TestExamineFindsTopicsOfKafkaThatCannotBeMade(t *testing.T) {
 		level         Level
 		words         string
 	}{
-		{1, "3", "2", Fault, "cannot be made"},
+		{1, "3", "2", Fault, "cannot be created"},
 		{3, "1", "1", Warning, "=3 and transaction.state.log.min.isr=2"},
 		{3, "3", "2", Sound, "3 replicas"},
 		{1, "1", "2", Fault, "2 of them in sync"},
@@ -402,7 +402,7 @@ func TestExamineOnABroker(t *testing.T) {
 	wantFinding(t, findings, Sound, "cluster", "group.version=1")
 	wantFinding(t, findings, Sound, "broker 1", "Kafka v4.")
 	wantFinding(t, findings, Sound, "topic "+offsetsTopic, "made when it is needed")
-	wantFinding(t, findings, Note, "group g", "not tried")
+	wantFinding(t, findings, Note, "group g", "not checked")
 	l := openAt(t, bad).(*Log)
 	topics, err := l.topics.ask(t.Context())
 	closeLog(t, l)

@@ -152,7 +152,7 @@ func TestOffsetWithoutItsStateIsRefused(t *testing.T) {
 	}
 	move(t, l, 2)
 	_, _, err := own(t, l)
-	if err == nil || !strings.Contains(err.Error(), "committed offset 2") || !strings.Contains(err.Error(), "says 1") {
+	if err == nil || !strings.Contains(err.Error(), "committed offset 2") || !strings.Contains(err.Error(), "has offset 1") {
 		t.Fatalf("%v, want what differs", err)
 	}
 	move(t, l, 1)

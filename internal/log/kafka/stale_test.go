@@ -203,7 +203,7 @@ func TestLogOfACoordinatorThatCannotBeReadIsNamed(t *testing.T) {
 		return resp, nil, true
 	})
 	_, _, err := own(t, l)
-	if !lasting(err) || !strings.Contains(err.Error(), "whether the coordinator of the group is right is not known: read its log: ") || !errors.Is(err, kerr.TopicAuthorizationFailed) {
+	if !lasting(err) || !strings.Contains(err.Error(), "the answer of the group coordinator could not be verified: read its log: ") || !errors.Is(err, kerr.TopicAuthorizationFailed) {
 		t.Errorf("the member ended with %v", err)
 	}
 }
