@@ -109,7 +109,7 @@ var badInputs = []struct {
 	{"produce in --data good --partitions 7", exitFailure, []string{"3 partitions, not 7"}},
 	{"produce in --data good --format xml", exitUsage, []string{"--format", "ndjson"}},
 	{"tail gone --data good", exitFailure, []string{`topic "gone": unknown topic`}},
-	{"tail in --data good --partition 3", exitFailure, []string{"has only the partitions 0 to 2"}},
+	{"tail in --data good --partition 3", exitFailure, []string{"it has the partitions 0 to 2"}},
 	{"tail in --data good --limit=-1", exitUsage, []string{"--limit"}},
 	{"tail in --data good --from x", exitUsage, []string{"--from"}},
 	{"state dump gone --data good", exitFailure, []string{`unknown pipeline "gone"`, "start one with afterbay run"}},

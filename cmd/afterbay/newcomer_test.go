@@ -129,7 +129,7 @@ var firstMistakes = []struct {
 	{"produce other events.ndjson --partitions 1 --key usr", exitUsage, []string{"did you mean --key user?", "Nothing was appended"}},
 	{"produce evnts events.ndjson", exitFailure, []string{`topic "evnts"`, "the topics are decisions, events, first.dlq"}},
 	{"produce my_topic events.ndjson --partitions 1", exitFailure, []string{`"my topic"`, "use letters, digits"}},
-	{"produce first.dlq events.ndjson", exitUsage, []string{"engine's own"}},
+	{"produce first.dlq events.ndjson", exitUsage, []string{"belongs to the engine"}},
 	{"init --sample empty.ndjson --out new.yaml", exitFailure, []string{"holds no events", "give some lines"}},
 	{"init --sample 1252.ndjson --out new.yaml", exitFailure, []string{"invalid UTF-8"}},
 	// the command line

@@ -98,7 +98,7 @@ func TestPlanIsArithmetic(t *testing.T) {
 	out := must(t, "", fields("plan --rate 50000 --batch 64 --batch-time 5ms --redundancy 2 --cores 4")...)
 	for _, want := range []string{
 		"a worker     12800 events/s: 64 in calls of 5ms\n", "workers      4 at least for 50000 events/s, 8 with redundancy 2\n",
-		"partitions   8 at least", "97.7 %", "48.8 %", "One machine of 4 cores is enough", "takes Apache Kafka and 2 machines",
+		"partitions   8 at least", "97.7 %", "48.8 %", "One machine of 4 cores is enough", "use Apache Kafka and 2 machines",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%s\nlacks %s", out, want)

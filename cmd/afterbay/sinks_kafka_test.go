@@ -96,7 +96,7 @@ func TestClustersThatCannotBeAreRefused(t *testing.T) {
 	r := command(t, "", "lint", "fraud.yaml", "other.yaml")
 	for _, want := range []string{
 		`sinks[0].kafka.cluster: "http://other" is not a valid URL`, `sinks[1].kafka.topic: "co pies" is not the name of a topic`, "sinks[1].max: it has no effect for this kind of sink",
-		"sinks[0].kafka.cluster.sasl: plain without a secret of this cluster", "sinks[1].kafka.cluster.ca: there are certificates only",
+		"sinks[0].kafka.cluster.sasl: plain without a secret of this cluster", "sinks[1].kafka.cluster.ca: certificates need an encrypted connection",
 		`sinks[2].kafka.cluster.url: broker "other" is not HOST:PORT`,
 	} {
 		if !strings.Contains(r.stderr, want) {

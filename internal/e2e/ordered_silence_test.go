@@ -476,7 +476,7 @@ func TestSilenceBeyondTheBudgetIsAWarning(t *testing.T) {
 		"":                                    "input.time.idle: events wait up to 1s (idle), 0s (wait)",
 		"idle: 100ms":                         "",
 		"idle: 400ms, lateness: 1s, wait: 1s": "input.time.idle: events wait up to 400ms (idle), 1s (wait)",
-		"idle: never":                         "input.time.idle: with never, events wait without end",
+		"idle: never":                         "input.time.idle: with never, events wait without limit",
 		"order: arrival":                      "",
 	} {
 		runner, err := builtinOf("pipeline: p\ninput: {topic: payments, key: shop, repartition: 2, time: {field: at, unit: rfc3339, " + words + "}, fields: {shop: string, at: time}}\n" +

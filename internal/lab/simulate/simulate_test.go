@@ -207,7 +207,7 @@ func TestOptionsThatMeanNothingAreRefused(t *testing.T) {
 		"ticks shorter than that": {Service: Service{From: time.Microsecond}},
 		"workers are 1 to":        {Workers: -1},
 		"samples 1 or more":       {Every: -1},
-		"the low mark 30 is not":  {Queue: control.GateOptions{Max: 20, Low: 30}, Peak: -1},
+		"the low mark 30 is out of range":  {Queue: control.GateOptions{Max: 20, Low: 30}, Peak: -1},
 	} {
 		if _, err := Run(o, nil); err == nil || !strings.Contains(err.Error(), text) {
 			t.Errorf("%+v: %v, want %s", o, err, text)

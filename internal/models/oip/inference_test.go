@@ -249,8 +249,8 @@ func TestMetadataThatDiffersIsRefusedByName(t *testing.T) {
 		{[]Tensor{number("input-0", "FP32", -1, 3)}, `a row has 2 values, but the server wants shape [-1 3]`},
 		{[]Tensor{number("input-0", "FP32", 1, 2)}, `first dimension is not -1`},
 		{[]Tensor{number("input-0", "FP32")}, `first dimension is not -1`},
-		{[]Tensor{number("input-0", "FP32", -1, -1, -1)}, `leaves open`},
-		{[]Tensor{number("input-0", "FP32", -1, 0)}, `leaves open`},
+		{[]Tensor{number("input-0", "FP32", -1, -1, -1)}, `the size of a row is open`},
+		{[]Tensor{number("input-0", "FP32", -1, 0)}, `the size of a row is open`},
 	}
 	for i, c := range bad {
 		if _, err := Match(two, c.tensors); err == nil || !strings.Contains(err.Error(), c.want) {

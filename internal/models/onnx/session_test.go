@@ -311,7 +311,7 @@ func TestOptionsThatAreWrongAreAllNamed(t *testing.T) {
 	}
 	err := o.Validate()
 	for _, part := range []string{
-		"processes are", "threads are", "1 GiB", "64 MiB", "digest \"x\"", "digest \"y\"", "without a library", "a batch", "input 0", `"odd"`, "there twice",
+		"processes are", "threads are", "1 GiB", "64 MiB", "digest \"x\"", "digest \"y\"", "without a library", "a batch", "input 0", `"odd"`, "occurs twice",
 		"a tokenizer", "elements are what", "only raw", "output 0", "-1 scores", "pools by", "name both", "input and a state",
 	} {
 		if err == nil || !strings.Contains(err.Error(), part) {
