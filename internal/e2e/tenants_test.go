@@ -363,8 +363,8 @@ func TestTurnsAreRefusedWhereNothingWaits(t *testing.T) {
 		"the pipeline has no async score": func(p *lang.Pipeline) {
 			p.Models[0].Call, p.Steps[0].(*steps.Score).Async, p.Tenant.By = nil, false, "k"
 		},
-		"but string is needed":  func(p *lang.Pipeline) { p.Tenant.By = "n" },
-		"but bool is needed":    func(p *lang.Pipeline) { p.Priority.High = "n" },
+		"but string is needed":    func(p *lang.Pipeline) { p.Tenant.By = "n" },
+		"but bool is needed":      func(p *lang.Pipeline) { p.Priority.High = "n" },
 		"unknown name":            func(p *lang.Pipeline) { p.Priority.Low = "far.twice > 1" },
 		"want those of high":      func(p *lang.Pipeline) { p.Priority.Weights = []int{1} },
 		"want them to fall":       func(p *lang.Pipeline) { p.Priority.Weights = []int{1, 2, 3} },

@@ -194,20 +194,20 @@ func TestOtherServiceChangesNoArrivals(t *testing.T) {
 
 func TestOptionsThatMeanNothingAreRefused(t *testing.T) {
 	for text, o := range map[string]Options{
-		"use 1 to 100000000":      {Ticks: -1},
-		"use a time above 0":      {Tick: -time.Second},
-		"the high mark 201":       {Queue: control.GateOptions{Max: 200, High: 201}},
-		"a rate is below 0":       {Peak: -1},
-		"bursts of 0s":            {Burst: Burst{Off: time.Second}},
-		"wait in a log":           {Recorded: []time.Duration{1}},
-		"in order of time":        {Recorded: []time.Duration{2, 1}, Backlog: true},
-		"use poisson":             {Peak: 2000},
-		"of at most 500":          {Peak: 600_000, Arrivals: Poisson},
-		"has no range":            {Service: Service{Kind: Measured}},
-		"ticks shorter than that": {Service: Service{From: time.Microsecond}},
-		"workers are 1 to":        {Workers: -1},
-		"samples 1 or more":       {Every: -1},
-		"the low mark 30 is out of range":  {Queue: control.GateOptions{Max: 20, Low: 30}, Peak: -1},
+		"use 1 to 100000000":              {Ticks: -1},
+		"use a time above 0":              {Tick: -time.Second},
+		"the high mark 201":               {Queue: control.GateOptions{Max: 200, High: 201}},
+		"a rate is below 0":               {Peak: -1},
+		"bursts of 0s":                    {Burst: Burst{Off: time.Second}},
+		"wait in a log":                   {Recorded: []time.Duration{1}},
+		"in order of time":                {Recorded: []time.Duration{2, 1}, Backlog: true},
+		"use poisson":                     {Peak: 2000},
+		"of at most 500":                  {Peak: 600_000, Arrivals: Poisson},
+		"has no range":                    {Service: Service{Kind: Measured}},
+		"ticks shorter than that":         {Service: Service{From: time.Microsecond}},
+		"workers are 1 to":                {Workers: -1},
+		"samples 1 or more":               {Every: -1},
+		"the low mark 30 is out of range": {Queue: control.GateOptions{Max: 20, Low: 30}, Peak: -1},
 	} {
 		if _, err := Run(o, nil); err == nil || !strings.Contains(err.Error(), text) {
 			t.Errorf("%+v: %v, want %s", o, err, text)
