@@ -209,9 +209,9 @@ func TestPandasCategoriesAreLabels(t *testing.T) {
 	for lists, want := range map[string]string{
 		`[["a"], ["here", "there"]]`:  "",
 		`[[0, 1], [false, true]]`:     "",
-		`[["a"], [10, 20, 35]]`:       "does not say of which columns the categories 10, 20, 35 are",
-		`[["a"], ["1", "0"]]`:         "the categories 1, 0 are",
-		`[["a"], ["here", 7]]`:        "the categories here, 7 are",
+		`[["a"], [10, 20, 35]]`:       "does not name the columns of the categories 10, 20, 35",
+		`[["a"], ["1", "0"]]`:         "does not name the columns of the categories 1, 0",
+		`[["a"], ["here", 7]]`:        "does not name the columns of the categories here, 7",
 		`[[1, 2, "1"]]`:               `category "1" stands there twice`,
 		`[["here", "there", "here"]]`: `category "here" stands there twice`,
 	} {
@@ -236,7 +236,7 @@ func TestDamagedLightGBMIsRefusedWithLineAndKey(t *testing.T) {
 		`num_tree_per_iteration: 0 outputs`:                                          {"num_tree_per_iteration=1", "num_tree_per_iteration=0"},
 		`2 trees are not a multiple of num_tree_per_iteration=3`:                     {"num_tree_per_iteration=1", "num_tree_per_iteration=3"},
 		`objective: "frobnicate" is not supported (hint: train with one of binary`:   {"objective=binary", "objective=frobnicate"},
-		`objective: "-1" is no slope`:                                                {"sigmoid:1", "sigmoid:-1"},
+		`objective: "-1" is not the slope`:                                           {"sigmoid:1", "sigmoid:-1"},
 		`tree 0: line 24: is_linear: linear trees are not supported (hint: train wi`: {"is_linear=0", "is_linear=1"},
 		`tree 0: line 13: num_leaves: a tree of 0 leaves`:                            {"num_leaves=3", "num_leaves=0"},
 		`tree 0: line 21: leaf_value: 2 values where num_leaves=3 wants 3`:           {"leaf_value=0.25 -1.5 3", "leaf_value=0.25 3"},

@@ -94,8 +94,8 @@ func TestTokenizersThatAreWrongAreRefusedByName(t *testing.T) {
 	}
 	for _, c := range [][3]string{
 		{`"model":{"type":"WordPiece"`, `"model":{"type":"BPE"`, `model "BPE"`},
-		{`"type":"BertNormalizer"`, `"type":"Sequence"`, "no BertNormalizer"},
-		{`"type":"BertPreTokenizer"`, `"type":"Whitespace"`, "no BertPreTokenizer"},
+		{`"type":"BertNormalizer"`, `"type":"Sequence"`, "is not a BertNormalizer"},
+		{`"type":"BertPreTokenizer"`, `"type":"Whitespace"`, "is not a BertPreTokenizer"},
 		{`"type":"BertProcessing"`, `"type":"Sequence"`, `post_processor "Sequence"`},
 		{`"cls":["[CLS]",1]`, `"cls":["[CLS]","1"]`, "post_processor"},
 		{`"normalized":false`, `"normalized":true`, `added token "[UNK]"`},
