@@ -271,7 +271,7 @@ func TestBadRowIsFoundAndTheOthersAreWritten(t *testing.T) {
 		for _, r := range o.Refused {
 			got = append(got, fmt.Sprint(r.Index, " ", r.Err))
 		}
-		for i, want := range []string{"17 ask PostgreSQL: ERROR: value too long", "18 ask PostgreSQL: ERROR: new row", "190 column body: PostgreSQL keeps no", `191 field "body" at byte`} {
+		for i, want := range []string{"17 ask PostgreSQL: ERROR: value too long", "18 ask PostgreSQL: ERROR: new row", "190 column body: PostgreSQL cannot store", `191 field "body" at byte`} {
 			if len(got) != 4 || !strings.HasPrefix(got[i], want) {
 				t.Fatalf("refused %q", got)
 			}
