@@ -65,7 +65,7 @@ func TestAReplayOfTheSourcesFollowsForcedTurns(t *testing.T) {
 				t.Fatalf("seed %d: partition %d, %d forced: released\n%v, want\n%v", seed, i, len(turns[i]), got, want)
 			}
 		}
-		if n := forcedOf(t, again); seed%3 > 0 && n != int64(len(turns[0])+len(turns[1])) {
+		if n := forcedOf(t, again, 2); seed%3 > 0 && n != int64(len(turns[0])+len(turns[1])) {
 			t.Fatalf("seed %d: the state says that %d events were forced, not %d and %d", seed, n, len(turns[0]), len(turns[1]))
 		}
 		_, _ = scratch.Close(), again.Close()
@@ -148,9 +148,9 @@ func (c *copied) record(offset stream.Offset) stream.Record {
 }
 
 // forcedOf returns how many events the state says were forced.
-func forcedOf(t *testing.T, log *memory.Log) (n int64) {
+func forcedOf(t *testing.T, log *memory.Log, partitions int32) (n int64) {
 	t.Helper()
-	for i := range int32(2) {
+	for i := range partitions {
 		state, err := log.State(t.Context(), group, stream.Partition{Topic: meets, Index: i})
 		if err != nil {
 			t.Fatal(err)
@@ -163,6 +163,105 @@ func forcedOf(t *testing.T, log *memory.Log) (n int64) {
 		n += forced
 	}
 	return n
+}
+
+// TestTheStateCountsForcedEventsAlone has four events, three of which are moved: only one of these
+// is forced. The others have no place, or were sent back. By arrival, no event is forced.
+func TestTheStateCountsForcedEventsAlone(t *testing.T) {
+	for arrival, want := range map[bool]int64{false: 1, true: 0} {
+		m := meetAsked(t)
+		m.mark(0, 0, 100)
+		m.event(0, order.Key{Time: 50, Offset: 7})
+		m.add(0)
+		redriven := order.Copy{Placed: order.Placed{Key: order.Key{Time: 60, Offset: 8}}}
+		m.add(0, stream.Header{Key: header.Order, Value: redriven.Append(nil)}, stream.Header{Key: header.Redrive, Value: []byte("1")})
+		m.event(0, order.Key{Time: 150, Offset: 150})
+		m.mark(0, 0, 200)
+		member, _ := m.bounded(order.Options{Arrival: arrival}, 0)
+		if n, forced := m.read(member), forcedOf(t, m.log, 1); n != 4 || forced != want {
+			t.Errorf("by arrival %t: %d events were released, and the state says that %d were forced: want 4 and %d", arrival, n, forced, want)
+		}
+	}
+}
+
+// TestAReplayWaitsForForcedEvents has a source be silent in the replay, too, before it brings its
+// forced event. An event after the turn of that one waits for it, and one before the turn does not.
+func TestAReplayWaitsForForcedEvents(t *testing.T) {
+	silent, sources := copied{marks: order.Marks{order.Skip(1, 1000)}}, []int32{0, 1}
+	first, second, forced := order.Key{Time: 100, Offset: 1}, order.Key{Time: 120, Offset: 2}, order.Key{Time: 50, Source: 1, Offset: 7}
+	live := []copied{{key: first}, {marks: order.Marks{{Key: order.Key{Time: 110, Offset: 1}, Silent: order.NoMark.Silent}}}, silent, {key: forced}}
+	turns, err := order.FindForced(recordsOf(live), order.Stages{}, sources)
+	if err != nil || len(turns) != 1 {
+		t.Fatalf("%+v, %v", turns, err)
+	}
+	m, readers := meet(t, 1), &order.Readers{Now: func() time.Time { return time.Unix(1000, 0) }}
+	options := order.Options{Forced: map[int32][]order.ForcedTurn{0: turns}, Reader: readers.Reader()}
+	member, err := order.NewLog(m.log, meets, options, sources...).Join(t.Context(), group, meets)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer member.Close()
+	m.event(0, first)
+	m.event(0, second)
+	m.mark(0, 0, 120)
+	if err := m.log.Append(t.Context(), silent.record(0)); err != nil {
+		t.Fatal(err)
+	}
+	m.want(member, "0: 100 of 0@1", "time 110 before 1")
+	if s := readers.Standing()[0]; s.Waits != (order.Holder{Source: 1}) || s.Held != 1 {
+		t.Errorf("%+v, want that the event waits for the source of the forced one", s)
+	}
+	m.event(0, forced)
+	m.want(member, "1: 110 of 1@7 forced", "2: 120 of 0@2", "time 120 before 3")
+}
+
+// TestARestartOfAReplayKeepsForcedTurnsInOrder has a stage force an ask and its turn of 20 µs later,
+// and then two asks between these. The replay copies all in the other order, and restarts after
+// the first one.
+func TestARestartOfAReplayKeepsForcedTurnsInOrder(t *testing.T) {
+	live, again, sources := meetAsked(t), meetAsked(t), []int32{0, 1, 2, 3}
+	reach := func(at int64) { // source 3 is at this time, and the others are silent
+		live.mark(0, 3, at)
+		marks := order.Marks{order.Skip(0, at), order.Skip(1, at), order.Skip(2, at)}
+		live.add(0, stream.Header{Key: header.Frontier, Value: marks.Append(nil)})
+	}
+	ask := func(m askedMeeting, source int32, at int64, unawaited bool) {
+		c := order.Copy{Placed: order.Placed{Key: order.Key{Time: at, Source: source, Offset: at}, Unawaited: unawaited}}
+		m.add(0, stream.Header{Key: header.Order, Value: c.Append(nil)})
+	}
+	answer := func(m askedMeeting, source int32, at int64) {
+		q := order.Question{Source: source, Offset: at}
+		m.add(0, stream.Header{Key: header.AnswerTo, Value: q.Append(nil)})
+	}
+	reach(100)
+	ask(live, 0, 50, true)
+	answer(live, 0, 50)
+	reach(105)
+	ask(live, 1, 60, true)
+	ask(live, 2, 61, true)
+	answer(live, 1, 60)
+	answer(live, 2, 61)
+	o := order.Options{Stages: order.Stages{Delay: 20 * time.Microsecond}}
+	turns, err := order.FindForced(recordsAt(t, live.log, 0), o.Stages, sources)
+	if err != nil || len(turns) != 6 {
+		t.Fatalf("%d turns are forced, want those of three asks: %+v, %v", len(turns), turns, err)
+	}
+	for source := int32(2); source >= 0; source-- {
+		at := []int64{50, 60, 61}[source]
+		ask(again, source, at, false)
+		answer(again, source, at)
+		again.mark(0, source, 200)
+	}
+	again.mark(0, 3, 102)
+	o.Forced = map[int32][]order.ForcedTurn{0: turns}
+	member, _ := again.bounded(o, sources...)
+	commit(t, member, again.want(member, "0: 100 of 0@50 forced", "time 102 before 1"))
+	if err := member.Close(); err != nil {
+		t.Fatal(err)
+	}
+	member, _ = again.bounded(o, sources...)
+	again.mark(0, 3, 300)
+	again.want(member, "1: 105 of 1@60 forced", "2: 105 of 2@61 forced", "3: 120 of 0@50 forced", "4: 125 of 1@60 forced", "5: 125 of 2@61 forced", "time 200 before 6")
 }
 
 // TestAReplayFollowsForcedTurnsOfStages does so for events that wait for answers, and for asks that

@@ -136,6 +136,33 @@ func TestWhatIsHeldIsBounded(t *testing.T) {
 	}
 }
 
+// TestARestartPassesOverPagesThatWereDeleted has four events become one run of two pages. The events
+// of the first page are released, so that it is deleted, and the name of the run stays.
+func TestARestartPassesOverPagesThatWereDeleted(t *testing.T) {
+	m := meetAsked(t)
+	for i := int64(1); i <= 4; i++ {
+		m.asked(0, i, 20_000)
+	}
+	m.mark(0, 0, 10)
+	mustHold := func(what string, released, runs, pages int, member stream.Member) {
+		t.Helper()
+		n, r, p := m.read(member), len(inStateOf(t, m.log, statekey.Run)), len(inStateOf(t, m.log, statekey.Page))
+		if n != released || r != runs || p != pages {
+			t.Fatalf("%s: %d events were released, %d runs and %d pages are in state: want %d, %d and %d", what, n, r, p, released, runs, pages)
+		}
+	}
+	member, _ := m.bounded(order.Options{Bytes: 1}, 0, 1)
+	mustHold("all events wait", 0, 1, 2, member)
+	m.mark(0, 1, 2)
+	mustHold("the first two are released", 2, 1, 1, member)
+	if err := member.Close(); err != nil {
+		t.Fatal(err)
+	}
+	member, _ = m.bounded(order.Options{Bytes: 1}, 0, 1)
+	m.mark(0, 1, 10)
+	mustHold("a restart releases the others", 2, 0, 0, member)
+}
+
 // TestAnswersInStateGoWithTheirEvents has an answer come to an event in a page. Its event is
 // released, while a page with a later one stays, by the same reader and by a later one.
 func TestAnswersInStateGoWithTheirEvents(t *testing.T) {

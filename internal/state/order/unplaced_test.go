@@ -366,6 +366,13 @@ func withoutStages(t *testing.T, by string, restart bool) {
 	if list := texts(t, m.log, stream.Partition{Topic: results}); len(list) != 5 {
 		t.Errorf("%q", list)
 	}
+	forced := int64(1) // the one at 20; an event does not count that gets its place because its stages are gone
+	if by == "merchant" {
+		forced = 2 // and the one at 10
+	}
+	if n := forcedOf(t, m.log, 1); n != forced {
+		t.Errorf("with %s, restart %t: the state says that %d events were forced, want %d", by, restart, n, forced)
+	}
 }
 
 // TestARestartKeepsTheOrderOfMovedEvents has an event go to a page that a later record has moved,
