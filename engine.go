@@ -228,7 +228,7 @@ func (e *Engine) Append(ctx context.Context, topic string, records ...stream.Rec
 		case err != nil:
 			return err
 		case !takes:
-			return fmt.Errorf("topic %q is the engine's own: append to the input of a pipeline", topic)
+			return fmt.Errorf("topic %q belongs to the engine: append to the input of a pipeline", topic)
 		}
 		if slices.ContainsFunc(records, func(r stream.Record) bool { return r.Key == nil }) {
 			if field, err = local.KeyOf(ctx, topic); err != nil {

@@ -27,7 +27,7 @@ sinks: [{from: seen, name: post, http: {url: 'http://post'}}]
 	engine := "kafka://" + cluster.ListenAddrs()[0]
 	r := command(t, "", "doctor", "--engine", engine, "shop.yaml")
 	for _, want := range []string{
-		"fault    broker 0: transaction.max.timeout.ms=1000\n                 the engine requests a longer transaction timeout", "\n         change: write transaction.max.timeout.ms=2000",
+		"fault    broker 0: transaction.max.timeout.ms=1000\n         the engine requests a longer transaction timeout", "\n         change: write transaction.max.timeout.ms=2000",
 		"topic orders: it does not exist; a pipeline creates it", "topic seen: ", "topic shop.post.dlq: ", "topic shop.post.redrive: ", "transactional id afterbay-shop.post-*: ", "topic shop.changelog.orders: ", "transactional id afterbay-shop-*: ", "\n1 fault, ",
 	} {
 		if !strings.Contains(r.stdout, want) {
