@@ -429,7 +429,7 @@ func TestExamineOnABroker(t *testing.T) {
 	wantFinding(t, findings, Note, "group afterbay-producer-*", "pipelines run", "--resource-pattern-type prefixed --group afterbay-producer-")
 	wantFinding(t, findings, Note, "transactional id afterbay-producer-*", "afterbay produce", "prefixed --transactional-id afterbay-producer-")
 	wantFinding(t, findings, Note, "topic "+producersTopic, "not allowed: Describe, Read")
-	wantFinding(t, findings, Note, "quotas", "not to be seen")
+	wantFinding(t, findings, Note, "quotas", "cannot be read")
 	wantFinding(t, findings, Fault, "transactional id afterbay-g-*", "--resource-pattern-type prefixed --transactional-id afterbay-g-")
 
 	worker.SASL.Password = "wrong"

@@ -87,7 +87,7 @@ func (e *examination) own(ctx context.Context, name, replication, inSync string)
 		return
 	}
 	if e.hidden(name) {
-		e.find(Note, about, "it is not to be seen", "how often it is replicated is not checked", e.allow("--operation Describe --operation DescribeConfigs --topic "+name))
+		e.find(Note, about, "this user may not see it", "its replication is not checked", e.allow("--operation Describe --operation DescribeConfigs --topic "+name))
 		return
 	}
 	factor, err := strconv.Atoi(e.broker[replication])
