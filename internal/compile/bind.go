@@ -1,11 +1,13 @@
 package compile
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/afterbay/afterbay/internal/event/expression"
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/naming"
 	"github.com/afterbay/afterbay/internal/observe"
 	"github.com/afterbay/afterbay/internal/spec"
@@ -32,6 +34,7 @@ func bind(p *lang.Pipeline, models *opened, rows bool) *bound {
 	bindConstants(b.Scope)
 	b.turns = bindTurns(b.Scope)
 	bindModels(b.Scope)
+	bindCandidates(b.Scope)
 	b.Findings = b.Findings.Plus(models.Findings)
 	if rows {
 		b.Absent = models.absent()
@@ -98,6 +101,40 @@ func bindModels(s *lang.Scope) {
 		if types, ok := outputTypes(path+".outputs", m.Outputs, s.Findings); ok {
 			s.Answers[m.Name] = types
 		}
+	}
+}
+
+// bindCandidates checks the candidates of all models. The models that replace them are checked when
+// they are opened.
+func bindCandidates(s *lang.Scope) {
+	count := 0
+	for _, m := range s.Pipeline.Models {
+		versions := map[int]string{m.Version: "its model"}
+		for n, c := range m.Candidates {
+			path := lang.CandidatePath(m.Name, n)
+			if count++; count == lang.MaxCandidates+1 {
+				s.Fail(path, "a pipeline has at most %d candidates: each costs as much as the pipeline", lang.MaxCandidates)
+				s.Hint("remove those that are decided")
+			}
+			if c.Mode != lang.Shadow {
+				s.Fail(path+".mode", "%q is not a mode: write shadow", c.Mode)
+			}
+			switch other := versions[c.Version]; {
+			case c.Version < 1:
+				s.Fail(path+".version", "%d is not a version: use a number from 1", c.Version)
+			case other != "":
+				s.Fail(path+".version", "version %d is that of %s", c.Version, other)
+				s.Hint("give each model file its own version: outputs name it")
+			}
+			versions[c.Version] = fmt.Sprintf("candidate %d", n+1)
+		}
+	}
+	for path := range steps.Asked(s.Pipeline) {
+		if count > 0 {
+			s.Fail(path, "a pipeline with features by another field cannot have candidates: it cannot be reprocessed")
+			s.Hint("give a file with the new model another pipeline name, and run both")
+		}
+		break
 	}
 }
 

@@ -1,6 +1,7 @@
 package compile
 
 import (
+	"context"
 	"slices"
 	"time"
 
@@ -30,6 +31,7 @@ type Options struct {
 	Reach      bool               // fail if a process or server that runs a model is missing
 	NoPrograms bool               // run no program that a manifest names
 	Announce   func(text string)  // is called with each such program before it runs; may be nil
+	Starting   context.Context    // ends the start of models; nil never does
 	ModelKinds []model.Kind       // kinds of models that manifests may name, in addition to those of the pipeline
 
 	// Instead returns the model that an operator asks instead of its own; nil keeps its own.

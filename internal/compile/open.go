@@ -236,7 +236,7 @@ func (o *opening) open(path string, m *lang.Model) (model.Model, error) {
 func (o *opening) openManifest(path string, m *model.Manifest) (model.Model, error) {
 	opening := models.Opening{Kinds: o.modelKinds(), Announce: o.options.Announce}
 	if _, runs := models.ConfigOf(m, opening.Kinds).(model.Program); runs && o.options.NoPrograms {
-		loaded, err := models.Declared(context.Background(), m, opening)
+		loaded, err := models.Declared(o.starting(), m, opening)
 		if err != nil {
 			return nil, err
 		}
@@ -248,7 +248,7 @@ func (o *opening) openManifest(path string, m *model.Manifest) (model.Model, err
 	if o.options.Reach {
 		open = models.Verified
 	}
-	loaded, report, err := open(context.Background(), m, opening)
+	loaded, report, err := open(o.starting(), m, opening)
 	if err != nil {
 		return nil, err
 	}
@@ -257,6 +257,13 @@ func (o *opening) openManifest(path string, m *model.Manifest) (model.Model, err
 		o.Warnings = append(o.Warnings, fmt.Sprintf("%s: the model does not answer, and events that need it wait until it does: %v", path, report.Away))
 	}
 	return loaded, nil
+}
+
+func (o *opening) starting() context.Context {
+	if o.options.Starting == nil {
+		return context.Background()
+	}
+	return o.options.Starting
 }
 
 // modelKinds returns the kinds of models that manifests may name.

@@ -320,6 +320,9 @@ var modelFields = []spec.Field[Model]{
 		ReadJournal),
 		Example: "{by: request, price: 0.002}", Absent: "for models of kinds remote and process, the answers for events that are queued",
 		Help: "keeps the answers of the model beside the partition, so that a crash or a retry repeats only calls in flight; its scores are `async` then"},
+	{Name: "candidates", Affects: spec.Nothing, Form: spec.Into(func(m *Model) *[]Candidate { return &m.Candidates }, spec.ListOf(spec.MappingOf(candidateFields))),
+		Example: "[{file: fraud-4.ubj, version: 4, mode: shadow}]", Absent: "none",
+		Help: "models that run beside this one, over the same events, with state of their own. A pipeline has at most 4"},
 }
 
 var CallingFields = []spec.Field[Calling]{

@@ -19,7 +19,7 @@ type File struct {
 	source *spec.Source
 	forms  *forms
 	Places []map[string]spec.Place // positions of the fields of each pipeline
-	models []map[string]*Manifest  // manifests of each pipeline, by name of the model
+	models []map[string]*Manifest  // manifests of each pipeline, by path of the model or candidate
 	wrong  []wrongPipeline
 }
 
@@ -73,6 +73,9 @@ func joinPaths(path string, p *Pipeline) {
 	for i := range p.Models {
 		spec.Beside(path, &p.Models[i].File)
 		p.Models[i].Dir = filepath.Dir(path)
+		for n := range p.Models[i].Candidates {
+			spec.Beside(path, &p.Models[i].Candidates[n].File)
+		}
 	}
 }
 

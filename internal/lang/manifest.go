@@ -190,18 +190,24 @@ func (m *Manifest) Explain(err error) error {
 func (f *forms) readManifests(p *Pipeline) (map[string]*Manifest, spec.Errors) {
 	var all spec.Errors
 	manifests := map[string]*Manifest{}
-	for i := range p.Models {
-		named := &p.Models[i]
-		if !NamesManifest(named.File) {
-			continue
+	read := func(path, file string, into **model.Manifest) {
+		if !NamesManifest(file) {
+			return
 		}
-		m, err := f.loadManifest(named.File)
+		m, err := f.loadManifest(file)
 		var found spec.Errors
 		switch {
 		case err == nil:
-			manifests[named.Name], named.Manifest = m, &m.Manifest
+			manifests[path], *into = m, &m.Manifest
 		case errors.As(err, &found):
 			all = append(all, found...)
+		}
+	}
+	for i := range p.Models {
+		named := &p.Models[i]
+		read("models."+named.Name, named.File, &named.Manifest)
+		for n := range named.Candidates {
+			read(CandidatePath(named.Name, n), named.Candidates[n].File, &named.Candidates[n].Manifest)
 		}
 	}
 	return manifests, all
@@ -213,8 +219,8 @@ func (f *File) ofManifest(pipeline int, e *spec.Problem) *spec.Error {
 	if pipeline >= len(f.models) {
 		return nil
 	}
-	for name, m := range f.models[pipeline] {
-		if path, inside := strings.CutPrefix(e.Path, "models."+name+".manifest."); inside {
+	for of, m := range f.models[pipeline] {
+		if path, inside := strings.CutPrefix(e.Path, of+".manifest."); inside {
 			return m.source.Explain(m.places, &spec.Problem{Path: path, Message: e.Message, Hint: e.Hint, Err: e.Err})
 		}
 	}

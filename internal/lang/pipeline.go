@@ -337,6 +337,8 @@ type Model struct {
 	// Journal says whether the model's answers are kept. With nil, a model of kind remote or
 	// process keeps the answers to calls for queued events.
 	Journal *Journal
+
+	Candidates []Candidate // models that run beside this one, over the same events
 }
 
 // Inline reports whether the pipeline file itself describes the model, as a URL or as a program to

@@ -68,6 +68,9 @@ type Options struct {
 	// Announce is called before each program that a manifest names is run. nil is not called.
 	Announce func(text string)
 
+	// Starting ends the start of models outside of the process. nil never does.
+	Starting context.Context
+
 	// ModelKinds are the kinds of models that manifests may name, in addition to the kinds in the
 	// pipeline.
 	ModelKinds []model.Kind
@@ -152,7 +155,7 @@ func New(p lang.Pipeline, options Options) (*Runner, error) {
 // compiling returns the options for the compiler.
 func (o *Options) compiling() compile.Options {
 	return compile.Options{
-		Endpoints: o.Endpoints, Rows: o.Rows, Reach: o.Reach, NoPrograms: o.NoPrograms, Announce: o.Announce, ModelKinds: o.ModelKinds,
+		Endpoints: o.Endpoints, Rows: o.Rows, Reach: o.Reach, NoPrograms: o.NoPrograms, Announce: o.Announce, Starting: o.Starting, ModelKinds: o.ModelKinds,
 	}
 }
 

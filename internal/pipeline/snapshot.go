@@ -24,7 +24,7 @@ import (
 // is the pipeline in GET /v1/status. Times are in seconds.
 //
 // Lag, Journal and the backlogs among Sources are in the log: the server that reads the log adds
-// them.
+// them, and the candidates of the process.
 type Snapshot struct {
 	Name        string           `json:"name"`
 	Input       string           `json:"input"`
@@ -61,6 +61,21 @@ type Parts struct {
 	Order     *Order          `json:"order,omitempty"` // nil if the topic is read in its own order
 	Sinks     []Sink          `json:"sinks,omitempty"`
 	Journal   []journal.Count `json:"journal,omitempty"` // since the pipeline began
+
+	Candidates []Candidate `json:"candidates,omitempty"`
+}
+
+// Candidate is the state of a candidate: a model that runs beside one of the pipeline, over the same
+// events.
+type Candidate struct {
+	Candidate   string `json:"candidate"` // name@version
+	Mode        string `json:"mode"`
+	Generation  uint64 `json:"generation,omitempty"` // 0 before it begins
+	Running     bool   `json:"running"`
+	Lag         int64  `json:"lag"`             // events that the live pipeline has committed and the candidate has not
+	Failures    uint64 `json:"failures"`        // times that it ended with an error
+	Error       string `json:"error,omitempty"` // of the newest failure, until it runs again
+	DeadLetters uint64 `json:"dead_letters"`    // of this process, since its newest start
 }
 
 // SchemaStats counts the requests to a schema registry.

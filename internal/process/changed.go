@@ -60,7 +60,7 @@ func replaceModel(p *lang.Pipeline, text string, kinds lang.Kinds) error {
 		case !replace:
 			return nil
 		default:
-			m.Version, m.File, m.Manifest, m.URL, m.Process = version, file, nil, "", nil
+			m.Replace(file, version, nil)
 			if lang.NamesManifest(file) {
 				manifest, err := lang.LoadManifest(file, kinds)
 				if err != nil {

@@ -35,6 +35,9 @@ func (p Pipeline) Describe() string {
 	for _, m := range p.Runner.Plan.Models {
 		text += "\n  model " + m
 	}
+	for _, a := range p.Source.Pipelines[p.Index].Alternatives() {
+		text += fmt.Sprintf("\n  candidate %s (%s)", a.Model, a.Mode)
+	}
 	for _, s := range p.Runner.Sinks {
 		text += fmt.Sprintf("\n  sink %s: %s to %s", s.Name, s.From, s.Config.Describe())
 	}
@@ -50,6 +53,7 @@ type Loader struct {
 	Fault    func(stage string) // as in pipeline.Options
 
 	endpoints control.Endpoints // endpoints of all pipelines
+	keyBytes  int64             // as in pipeline.Options, for each pipeline and candidate
 	ends      []func()          // functions that close the pipelines
 }
 
@@ -119,12 +123,15 @@ func (l *Loader) Make(files []*lang.File, o pipeline.Options, keys func(pipeline
 func (l *Loader) make(files []*lang.File, o pipeline.Options, keys func(pipelines int) int64) (all []Pipeline, found []error, err error) {
 	names, count := map[string]string{}, 0
 	for _, file := range files {
-		count += len(file.Pipelines)
+		for i := range file.Pipelines {
+			count += 1 + len(file.Pipelines[i].Alternatives())
+		}
 	}
 	o.Logger, o.Fault = l.Logger, l.Fault
 	if keys != nil {
 		o.KeyBytes = keys(count)
 	}
+	l.keyBytes = o.KeyBytes
 	for _, file := range files {
 		path := file.Name
 		for i, p := range file.Pipelines {

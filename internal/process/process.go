@@ -147,6 +147,8 @@ func (p *Process) round(ctx context.Context) (switched bool, err error) {
 	if err := p.openFront(ctx); err != nil {
 		return false, err
 	}
+	candidates := p.candidatesOf(p.pipelines)
+	options.Candidates = shownCandidates(candidates)
 	options.Gateway = p.Gateway.shown()
 	p.server.Store(admin.Unheard(log, options))
 	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
@@ -168,7 +170,7 @@ func (p *Process) round(ctx context.Context) (switched bool, err error) {
 		defer func() { err = errors.Join(err, server.Admin().Remove(p.dir)) }()
 	}
 	p.started(server)
-	return p.work(ctx, server, serving, stopServing)
+	return p.work(ctx, candidates, server, serving, stopServing)
 }
 
 // started calls Options.Started.
@@ -272,7 +274,7 @@ func ScoreNames[T any](info model.Info, outputs []T, name func(T) string) (names
 
 // work runs the pipelines until the first signal, or until no work is left. The server ends after
 // them, so that users can watch them to the end.
-func (p *Process) work(outer context.Context, server *admin.Server, serving context.Context, stopServing func()) (switched bool, err error) {
+func (p *Process) work(outer context.Context, candidates []*candidate, server *admin.Server, serving context.Context, stopServing func()) (switched bool, err error) {
 	ctx, stop := context.WithCancel(outer)
 	defer stop()
 	var beside errgroup.Group
@@ -290,6 +292,12 @@ func (p *Process) work(outer context.Context, server *admin.Server, serving cont
 		beside.Go(func() error { return p.Traces.Run(serving) })
 	}
 	group, ctx := errgroup.WithContext(ctx)
+	for _, c := range candidates {
+		group.Go(func() error {
+			c.run(ctx)
+			return nil
+		})
+	}
 	var ended error // error of pipelines that ended while others continued
 	group.Go(func() error {
 		err := pipeline.RunChain(ctx, p.names, Runners(p.pipelines))
@@ -301,7 +309,11 @@ func (p *Process) work(outer context.Context, server *admin.Server, serving cont
 	if p.UntilIdle {
 		group.Go(func() error {
 			defer stop()
-			return waitIdle(ctx, p.names, p.pipelines)
+			err := waitIdle(ctx, p.names, p.pipelines)
+			for _, c := range candidates {
+				c.waitIdle(ctx)
+			}
+			return err
 		})
 	}
 	if p.Gateway != nil {

@@ -165,6 +165,11 @@ func (l *linter) check(path string) {
 			f.add(file.Explain(i, err))
 			continue
 		}
+		for _, a := range p.Alternatives() {
+			if _, err := l.loader.New(a.Pipeline, pipeline.Options{Members: 1, Logger: l.loader.Logger, Reach: l.reach, NoPrograms: true}); err != nil {
+				f.add(file.Explain(i, a.Explain(err)))
+			}
+		}
 		l.right = append(l.right, lintedPipeline{here, f, i})
 	}
 }

@@ -39,11 +39,12 @@ type Options struct {
 	KeyFile  string // PEM
 	Version  string // for /v1/status
 
-	Runners    []*pipeline.Runner     // shown in status and metrics
-	Collectors []prometheus.Collector // additional metrics
-	Stats      func() embedded.Stats  // of an embedded log, for its checkpoint in status; nil if none
-	Full       func(error) bool       // whether an append failed because the disk is full
-	Logger     *slog.Logger           // nil discards
+	Runners    []*pipeline.Runner                         // shown in status and metrics
+	Candidates func(pipeline string) []pipeline.Candidate // of a pipeline in Runners; nil if none
+	Collectors []prometheus.Collector                     // additional metrics
+	Stats      func() embedded.Stats                      // of an embedded log, for its checkpoint in status; nil if none
+	Full       func(error) bool                           // whether an append failed because the disk is full
+	Logger     *slog.Logger                               // nil discards
 
 	// Gateway is the gateway of the process; its clients are shown. nil if none.
 	Gateway *Gateway

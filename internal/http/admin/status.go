@@ -81,10 +81,13 @@ func (s *Server) Status(ctx context.Context) (Status, error) {
 	return all, nil
 }
 
-// pipeline returns the snapshot of a pipeline, with its backlogs.
+// pipeline returns the snapshot of a pipeline, with its backlogs and candidates.
 func (s *Server) pipeline(r *pipeline.Runner) pipeline.Snapshot {
 	p := r.Snapshot()
 	p.Sources = append(p.Sources, s.backlogs.sources(time.Now(), r)...)
+	if s.options.Candidates != nil {
+		p.Candidates = s.options.Candidates(p.Name)
+	}
 	return p
 }
 

@@ -172,8 +172,11 @@ func (r *run) begin(ctx context.Context) error {
 		return err
 	}
 	if !r.progress.Resumed {
-		if err := generation.Begin(ctx, r.log, r.runner.Name(), int32(len(r.parts)), r.begun); err != nil {
+		if first, err := generation.Begin(ctx, r.log, r.runner.Name(), int32(len(r.parts)), r.begun); err != nil {
 			return err
+		} else if !first { // another process began a generation with this number
+			*r = run{log: r.log, runner: r.runner, job: r.job, yield: r.yield}
+			return r.begin(ctx)
 		}
 	}
 	return generation.Copy(ctx, r.log, r.runner.Name(), r.begun)

@@ -2,6 +2,7 @@ package generation
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"time"
@@ -11,14 +12,31 @@ import (
 )
 
 // Begin records a new generation. It creates the topic for this record, with the partitions of the
-// pipeline's input.
-func Begin(ctx context.Context, log Log, pipeline string, partitions int32, begun Begun) error {
+// pipeline's input. It returns false if another caller recorded one with the same number before:
+// then that generation has the number.
+func Begin(ctx context.Context, log Log, pipeline string, partitions int32, begun Begun) (first bool, err error) {
 	log = itself(log)
 	if err := log.CreateTopic(ctx, stream.Topic{Name: Topic(pipeline), Partitions: partitions}); err != nil {
-		return err
+		return false, err
 	}
-	begun.Time = time.Now().UTC()
-	return log.Append(ctx, entry{Begun: &begun}.record(stream.Partition{Topic: Topic(pipeline)}))
+	begun.Time, begun.Token = time.Now().UTC(), rand.Text()
+	if err := log.Append(ctx, entry{Begun: &begun}.record(stream.Partition{Topic: Topic(pipeline)})); err != nil {
+		return false, err
+	}
+	for { // on Kafka, a transaction that is in flight hides the record for a moment
+		h, err := Read(ctx, log, pipeline)
+		if err != nil {
+			return false, err
+		}
+		if b, found := h.Find(begun.Generation); found {
+			return b.Token == begun.Token, nil
+		}
+		select {
+		case <-time.After(waitMost):
+		case <-ctx.Done():
+			return false, ctx.Err()
+		}
+	}
 }
 
 // HandOver gives the partitions of the live group to a generation, as this member gets them, until

@@ -72,6 +72,7 @@ type Begun struct {
 	Outputs     []string        `json:"outputs"`        // topics
 	Queues      bool            `json:"queues,omitempty"`
 	Time        time.Time       `json:"time"`
+	Token       string          `json:"token,omitempty"` // random; tells records of one number apart
 
 	// State is the group with the initial state of the generation, as of the offsets Start by
 	// partition. The generation computes nothing before them. "" is an empty state. A generation
@@ -148,7 +149,7 @@ func Read(ctx context.Context, log Log, pipeline string) (*History, error) {
 				break
 			}
 			if next = after; e.Begun != nil {
-				h.Begun = append(h.Begun, *e.Begun)
+				h.begin(*e.Begun)
 			}
 			if e.Live != nil {
 				h.Live[index] = append(h.Live[index], *e.Live)
@@ -156,6 +157,14 @@ func Read(ctx context.Context, log Log, pipeline string) (*History, error) {
 		}
 	}
 	return h, nil
+}
+
+// begin adds the start of a generation. If processes began generations with one number at the same
+// time, the first record decides which one has it, and the others find another number.
+func (h *History) begin(b Begun) {
+	if _, taken := h.Find(b.Generation); !taken {
+		h.Begun = append(h.Begun, b)
+	}
 }
 
 // read returns the entry at or after an offset, and the offset after it. Without an entry it

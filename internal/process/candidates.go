@@ -1,0 +1,226 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/ops/reprocess"
+	"github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/state/generation"
+	"github.com/afterbay/afterbay/internal/task/async"
+	"github.com/afterbay/afterbay/stream"
+)
+
+// candidate runs a candidate of a pipeline as a generation that follows the live one. Its errors do
+// not end the pipeline: it starts again, from its last transaction.
+type candidate struct {
+	lang.Alternative
+	of     Pipeline
+	loader *Loader
+	log    *generation.Names
+	logger *slog.Logger
+
+	mu sync.Mutex // guards is
+	is pipeline.Candidate
+}
+
+const (
+	candidateBackoffMin = 500 * time.Millisecond // wait before the first new start
+	candidateBackoffMax = 30 * time.Second       // longest wait before a new start
+	candidateStall      = 10 * time.Second       // a candidate without progress for so long is not waited for
+	candidateLookEvery  = 50 * time.Millisecond
+)
+
+// candidatesOf returns the candidates of pipelines.
+func (p *Process) candidatesOf(pipelines []Pipeline) (list []*candidate) {
+	for _, one := range pipelines {
+		for _, a := range one.Source.Pipelines[one.Index].Alternatives() {
+			list = append(list, &candidate{
+				Alternative: a, of: one, loader: p.Loader, log: p.names,
+				logger: p.Logger.With("pipeline", one.Runner.Name(), "candidate", a.Model),
+				is:     pipeline.Candidate{Candidate: a.Model, Mode: a.Mode},
+			})
+		}
+	}
+	return list
+}
+
+// shownCandidates returns the state of the candidates of a pipeline.
+func shownCandidates(all []*candidate) func(name string) []pipeline.Candidate {
+	return func(name string) (list []pipeline.Candidate) {
+		for _, c := range all {
+			if c.of.Runner.Name() == name {
+				list = append(list, c.snapshot())
+			}
+		}
+		return list
+	}
+}
+
+func (c *candidate) snapshot() pipeline.Candidate {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.is
+}
+
+func (c *candidate) note(change func(is *pipeline.Candidate)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	change(&c.is)
+}
+
+// run runs the candidate until ctx is done. After an error it starts the candidate again.
+func (c *candidate) run(ctx context.Context) {
+	backoff := candidateBackoffMin
+	for ctx.Err() == nil {
+		began := time.Now()
+		err := c.follow(ctx)
+		c.note(func(is *pipeline.Candidate) { is.Running = false })
+		if ctx.Err() != nil {
+			return
+		}
+		switch {
+		case errors.Is(err, reprocess.ErrNothing): // the live pipeline has not committed yet
+			backoff = candidateBackoffMin
+		case errors.Is(err, reprocess.ErrUnchanged):
+			c.failed("the candidate is the same as the live pipeline: remove it from the file", err)
+			backoff = candidateBackoffMax
+		default:
+			if time.Since(began) > candidateBackoffMax {
+				backoff = candidateBackoffMin
+			}
+			c.failed("the candidate ended, and starts again; the pipeline continues", err)
+		}
+		select {
+		case <-time.After(backoff):
+		case <-ctx.Done():
+		}
+		if !errors.Is(err, reprocess.ErrNothing) {
+			backoff = min(2*backoff, candidateBackoffMax)
+		}
+	}
+}
+
+func (c *candidate) failed(what string, err error) {
+	c.note(func(is *pipeline.Candidate) {
+		is.Failures++
+		is.Error = err.Error()
+	})
+	c.logger.Error(what, "reason", err)
+}
+
+// follow runs the candidate until ctx is done or it fails.
+func (c *candidate) follow(ctx context.Context) error {
+	runner, err := c.load(ctx)
+	if err != nil {
+		return err
+	}
+	defer runner.Close()
+	for progress, err := range reprocess.Run(ctx, c.log, runner, reprocess.Job{Follow: true}) {
+		if err != nil {
+			return err
+		}
+		dead := runner.Counts().DeadLetters
+		c.note(func(is *pipeline.Candidate) {
+			is.Running, is.Error = true, ""
+			is.Generation, is.Lag, is.DeadLetters = progress.Generation, progress.Of-progress.Events, dead
+		})
+	}
+	return errors.New("it ended unexpectedly")
+}
+
+// load checks the pipeline with the candidate and loads its models. The candidate uses at most half
+// of the cores, so that the pipeline has the others.
+func (c *candidate) load(ctx context.Context) (*pipeline.Runner, error) {
+	p := c.Pipeline
+	p.Code = c.loader.Code
+	o := pipeline.Options{
+		Members: max(1, Members(0)/2), KeyBytes: c.loader.keyBytes, Logger: c.logger, ModelKinds: c.loader.Kinds.Models,
+		Announce: func(text string) { c.logger.Info(text) }, Starting: ctx,
+	}
+	if fault := c.loader.Fault; fault != nil {
+		o.Fault = func(stage string) { fault("candidate-" + stage) }
+	}
+	runner, err := pipeline.New(p, o)
+	if err != nil {
+		return nil, c.of.Source.Explain(c.of.Index, c.Explain(err))
+	}
+	return runner, nil
+}
+
+// waitIdle waits until the candidate has done everything that the live pipeline has committed. It
+// does not wait for a candidate that failed or makes no progress.
+func (c *candidate) waitIdle(ctx context.Context) {
+	newest, since := int64(-1), time.Now()
+	ticker := time.NewTicker(candidateLookEvery)
+	defer ticker.Stop()
+	for {
+		done, idle, err := c.progress(ctx)
+		is := c.snapshot()
+		switch {
+		case err != nil && ctx.Err() == nil:
+			c.logger.Warn("the progress of the candidate is unknown", "reason", err)
+			return
+		case err != nil, idle, is.Failures > 0 && !is.Running:
+			return
+		case done != newest:
+			newest, since = done, time.Now()
+		case time.Since(since) > candidateStall:
+			c.logger.Warn("the candidate has not caught up with the pipeline: the next run continues it", "lag", is.Lag)
+			return
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// progress returns how many events the candidate has committed, and whether these are all that the
+// live pipeline has committed.
+func (c *candidate) progress(ctx context.Context) (done int64, idle bool, err error) {
+	name := c.of.Runner.Name()
+	reads := c.of.Runner.Reads()
+	topic := reads[len(reads)-1].Topic
+	topics, err := c.log.Topics(ctx)
+	if err != nil {
+		return 0, false, err
+	}
+	is := c.snapshot()
+	group := generation.Group(name, is.Generation)
+	idle, begun := true, false
+	i := slices.IndexFunc(topics, func(t stream.Topic) bool { return t.Name == topic })
+	if i < 0 {
+		return 0, false, fmt.Errorf("%w %q", stream.ErrUnknownTopic, topic)
+	}
+	for index := range topics[i].Partitions {
+		p := stream.Partition{Topic: topic, Index: index}
+		live, err := generation.Committed(ctx, c.log, c.log.Group(name), p)
+		if err != nil {
+			return 0, false, err
+		}
+		if is.Generation == 0 {
+			begun = begun || live > 0
+			continue
+		}
+		at, err := generation.Committed(ctx, c.log.Log, group, p)
+		if err != nil {
+			return 0, false, err
+		}
+		done += int64(at)
+		idle = idle && at >= live
+		if idle && c.of.Runner.Plan.Queues() {
+			if idle, err = async.None(ctx, c.log.Log, group, p); err != nil {
+				return 0, false, err
+			}
+		}
+	}
+	return done, idle && !begun, nil // without events there is no generation
+}
