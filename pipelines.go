@@ -94,6 +94,11 @@ func (p *Pipelines) Check(_ context.Context, o Options) ([]Warning, error) {
 	if err != nil {
 		return nil, err
 	}
+	for i := range loaded {
+		if err := loaded[i].CheckCandidates(loader, pipeline.Options{Members: 1, NoPrograms: true}); err != nil {
+			return nil, err
+		}
+	}
 	var list []Warning
 	arrivals := pipeline.Arrivals(process.Runners(loaded))
 	for i, one := range loaded {

@@ -94,7 +94,7 @@ func TestGuidesDoWhatTheySay(t *testing.T) {
 		t.Fatalf("guides: %v, %v", guides, err)
 	}
 	tools := guideTools(t)
-	guides = append(guides, "../../docs/howto/reprocess.md", "../../docs/howto/gateway.md", "../../docs/howto/nested.md", "../../docs/howto/rank.md", "../../docs/howto/chunks.md", "../../docs/howto/schemas.md", "../../docs/howto/formats.md", "../../docs/howto/change-events.md", "../../docs/howto/aggregate.md", "../../docs/howto/share.md", "../../docs/howto/train-xgboost.md", "../../docs/howto/back-up.md")
+	guides = append(guides, "../../docs/howto/reprocess.md", "../../docs/howto/shadow.md", "../../docs/howto/gateway.md", "../../docs/howto/nested.md", "../../docs/howto/rank.md", "../../docs/howto/chunks.md", "../../docs/howto/schemas.md", "../../docs/howto/formats.md", "../../docs/howto/change-events.md", "../../docs/howto/aggregate.md", "../../docs/howto/share.md", "../../docs/howto/train-xgboost.md", "../../docs/howto/back-up.md")
 	for _, guide := range guides {
 		t.Run(strings.TrimSuffix(filepath.Base(guide), ".md"), func(t *testing.T) {
 			t.Parallel()

@@ -7,11 +7,14 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/log/optional"
 	"github.com/afterbay/afterbay/internal/ops/reprocess"
 	"github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/spec"
 	"github.com/afterbay/afterbay/internal/state/generation"
 	"github.com/afterbay/afterbay/internal/task/async"
 	"github.com/afterbay/afterbay/stream"
@@ -33,9 +36,28 @@ type candidate struct {
 const (
 	candidateBackoffMin = 500 * time.Millisecond // wait before the first new start
 	candidateBackoffMax = 30 * time.Second       // longest wait before a new start
+	candidateEnd        = 5 * time.Second        // most that the process waits at its end for a transaction of a candidate
 	candidateStall      = 10 * time.Second       // a candidate without progress for so long is not waited for
 	candidateLookEvery  = 50 * time.Millisecond
 )
+
+// CheckCandidates returns the problems of the pipeline's candidates.
+func (p *Pipeline) CheckCandidates(l *Loader, o pipeline.Options) error {
+	var all spec.Errors
+	for _, a := range p.Source.Pipelines[p.Index].Alternatives() {
+		a.Pipeline.Code = l.Code
+		_, err := l.New(a.Pipeline, o)
+		if err == nil {
+			continue
+		}
+		var found spec.Errors
+		if err = p.Source.Explain(p.Index, a.Explain(err)); !errors.As(err, &found) {
+			return err
+		}
+		all = append(all, found...)
+	}
+	return all.Sorted()
+}
 
 // candidatesOf returns the candidates of pipelines.
 func (p *Process) candidatesOf(pipelines []Pipeline) (list []*candidate) {
@@ -80,7 +102,7 @@ func (c *candidate) run(ctx context.Context) {
 	backoff := candidateBackoffMin
 	for ctx.Err() == nil {
 		began := time.Now()
-		err := c.follow(ctx)
+		err := c.bounded(ctx)
 		c.note(func(is *pipeline.Candidate) { is.Running = false })
 		if ctx.Err() != nil {
 			return
@@ -115,14 +137,35 @@ func (c *candidate) failed(what string, err error) {
 	c.logger.Error(what, "reason", err)
 }
 
+// bounded is follow, but ends soon after ctx is done: a candidate that hangs in a call must not delay
+// the end or a switch of the pipeline. Such a call ends by its own timeout. Its transaction is
+// refused, so the next start repeats it.
+func (c *candidate) bounded(ctx context.Context) error {
+	log, ended := &revocable{Log: c.log.Log}, make(chan error, 1)
+	go func() { ended <- c.follow(ctx, log) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-ended:
+		return err
+	case <-time.After(candidateEnd):
+		log.revoked.Store(true)
+		c.logger.Warn("the candidate hangs in a call: its transaction is refused, and the next start repeats it")
+		return ctx.Err()
+	}
+}
+
 // follow runs the candidate until ctx is done or it fails.
-func (c *candidate) follow(ctx context.Context) error {
+func (c *candidate) follow(ctx context.Context, log generation.Log) error {
 	runner, err := c.load(ctx)
 	if err != nil {
 		return err
 	}
 	defer runner.Close()
-	for progress, err := range reprocess.Run(ctx, c.log, runner, reprocess.Job{Follow: true}) {
+	for progress, err := range reprocess.Run(ctx, log, runner, reprocess.Job{Follow: true}) {
 		if err != nil {
 			return err
 		}
@@ -164,15 +207,12 @@ func (c *candidate) waitIdle(ctx context.Context) {
 		done, idle, err := c.progress(ctx)
 		is := c.snapshot()
 		switch {
-		case err != nil && ctx.Err() == nil:
-			c.logger.Warn("the progress of the candidate is unknown", "reason", err)
+		case err == nil && idle, is.Failures > 0 && !is.Running:
 			return
-		case err != nil, idle, is.Failures > 0 && !is.Running:
-			return
-		case done != newest:
+		case err == nil && done != newest:
 			newest, since = done, time.Now()
 		case time.Since(since) > candidateStall:
-			c.logger.Warn("the candidate has not caught up with the pipeline: the next run continues it", "lag", is.Lag)
+			c.logger.Warn("the candidate has not caught up with the pipeline: the next run continues it", "lag", is.Lag, "reason", err)
 			return
 		}
 		select {
@@ -223,4 +263,50 @@ func (c *candidate) progress(ctx context.Context) (done int64, idle bool, err er
 		}
 	}
 	return done, idle && !begun, nil // without events there is no generation
+}
+
+// revocable is a log that can refuse the transactions of its members.
+type revocable struct {
+	generation.Log
+	revoked atomic.Bool
+}
+
+var errRevoked = errors.New("the process has ended the candidate")
+
+// Join implements stream.Log.
+func (l *revocable) Join(ctx context.Context, group string, topics ...string) (stream.Member, error) {
+	if l.revoked.Load() {
+		return nil, errRevoked
+	}
+	m, err := l.Log.Join(ctx, group, topics...)
+	if err != nil {
+		return nil, err
+	}
+	return &revocableMember{m, l}, nil
+}
+
+// StatePartitions implements stream.Sizer, if the log does.
+func (l *revocable) StatePartitions(ctx context.Context, group, topic string) (int32, error) {
+	if s, ok := l.Log.(stream.Sizer); ok {
+		return s.StatePartitions(ctx, group, topic)
+	}
+	return 0, errors.ErrUnsupported
+}
+
+type revocableMember struct {
+	stream.Member
+	of *revocable
+}
+
+// Pace implements stream.Pacer.
+func (m *revocableMember) Pace() stream.Pace { return optional.Pace(m.Member) }
+
+// Commit implements stream.Member.
+func (m *revocableMember) Commit(step stream.Transaction) *stream.Pending {
+	if m.of.revoked.Load() {
+		p := stream.NewPending()
+		p.Decide(errRevoked)
+		return p
+	}
+	return m.Member.Commit(step)
 }

@@ -165,11 +165,7 @@ func (l *linter) check(path string) {
 			f.add(file.Explain(i, err))
 			continue
 		}
-		for _, a := range p.Alternatives() {
-			if _, err := l.loader.New(a.Pipeline, pipeline.Options{Members: 1, Logger: l.loader.Logger, Reach: l.reach, NoPrograms: true}); err != nil {
-				f.add(file.Explain(i, a.Explain(err)))
-			}
-		}
+		f.add(here.CheckCandidates(l.loader, pipeline.Options{Members: 1, Logger: l.loader.Logger, Reach: l.reach, NoPrograms: true}))
 		l.right = append(l.right, lintedPipeline{here, f, i})
 	}
 }
