@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/log/optional"
 	"github.com/afterbay/afterbay/internal/ops/reprocess"
@@ -95,6 +97,24 @@ func (c *candidate) note(change func(is *pipeline.Candidate)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	change(&c.is)
+}
+
+// runCandidates runs candidates in a group until ctx is done.
+func runCandidates(ctx context.Context, group *errgroup.Group, all []*candidate) {
+	for _, c := range all {
+		group.Go(func() error {
+			c.run(ctx)
+			return nil
+		})
+	}
+}
+
+// waitCandidates calls waitIdle of each candidate.
+func waitCandidates(ctx context.Context, all []*candidate) error {
+	for _, c := range all {
+		c.waitIdle(ctx)
+	}
+	return nil
 }
 
 // run runs the candidate until ctx is done. After an error it starts the candidate again.

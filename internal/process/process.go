@@ -292,12 +292,7 @@ func (p *Process) work(outer context.Context, candidates []*candidate, server *a
 		beside.Go(func() error { return p.Traces.Run(serving) })
 	}
 	group, ctx := errgroup.WithContext(ctx)
-	for _, c := range candidates {
-		group.Go(func() error {
-			c.run(ctx)
-			return nil
-		})
-	}
+	runCandidates(ctx, group, candidates)
 	var ended error // error of pipelines that ended while others continued
 	group.Go(func() error {
 		err := pipeline.RunChain(ctx, p.names, Runners(p.pipelines))
@@ -309,11 +304,7 @@ func (p *Process) work(outer context.Context, candidates []*candidate, server *a
 	if p.UntilIdle {
 		group.Go(func() error {
 			defer stop()
-			err := waitIdle(ctx, p.names, p.pipelines)
-			for _, c := range candidates {
-				c.waitIdle(ctx)
-			}
-			return err
+			return errors.Join(waitIdle(ctx, p.names, p.pipelines), waitCandidates(ctx, candidates))
 		})
 	}
 	if p.Gateway != nil {
