@@ -121,6 +121,13 @@ func waitCandidates(ctx context.Context, all []*candidate) error {
 func (c *candidate) run(ctx context.Context) {
 	backoff := candidateBackoffMin
 	for ctx.Err() == nil {
+		if _, begun, _ := c.live(ctx); !begun { // without events there is nothing to follow
+			select {
+			case <-time.After(candidateLookEvery):
+			case <-ctx.Done():
+			}
+			continue
+		}
 		began := time.Now()
 		err := c.bounded(ctx)
 		c.note(func(is *pipeline.Candidate) { is.Running = false })
@@ -128,8 +135,6 @@ func (c *candidate) run(ctx context.Context) {
 			return
 		}
 		switch {
-		case errors.Is(err, reprocess.ErrNothing): // the live pipeline has not committed yet
-			backoff = candidateBackoffMin
 		case errors.Is(err, reprocess.ErrUnchanged):
 			c.failed("the candidate is the same as the live pipeline: remove it from the file", err)
 			backoff = candidateBackoffMax
@@ -143,9 +148,7 @@ func (c *candidate) run(ctx context.Context) {
 		case <-time.After(backoff):
 		case <-ctx.Done():
 		}
-		if !errors.Is(err, reprocess.ErrNothing) {
-			backoff = min(2*backoff, candidateBackoffMax)
-		}
+		backoff = min(2*backoff, candidateBackoffMax)
 	}
 }
 
@@ -243,46 +246,53 @@ func (c *candidate) waitIdle(ctx context.Context) {
 	}
 }
 
-// progress returns how many events the candidate has committed, and whether these are all that the
-// live pipeline has committed.
-func (c *candidate) progress(ctx context.Context) (done int64, idle bool, err error) {
-	name := c.of.Runner.Name()
+// live returns the partitions of the input with the offsets that the live pipeline has committed, and
+// whether it has committed any.
+func (c *candidate) live(ctx context.Context) (offsets map[stream.Partition]stream.Offset, begun bool, err error) {
 	reads := c.of.Runner.Reads()
 	topic := reads[len(reads)-1].Topic
 	topics, err := c.log.Topics(ctx)
 	if err != nil {
-		return 0, false, err
+		return nil, false, err
 	}
-	is := c.snapshot()
-	group := generation.Group(name, is.Generation)
-	idle, begun := true, false
 	i := slices.IndexFunc(topics, func(t stream.Topic) bool { return t.Name == topic })
 	if i < 0 {
-		return 0, false, fmt.Errorf("%w %q", stream.ErrUnknownTopic, topic)
+		return nil, false, fmt.Errorf("%w %q", stream.ErrUnknownTopic, topic)
 	}
+	offsets = map[stream.Partition]stream.Offset{}
 	for index := range topics[i].Partitions {
 		p := stream.Partition{Topic: topic, Index: index}
-		live, err := generation.Committed(ctx, c.log, c.log.Group(name), p)
-		if err != nil {
-			return 0, false, err
+		if offsets[p], err = generation.Committed(ctx, c.log.Log, c.log.Group(c.of.Runner.Name()), p); err != nil {
+			return nil, false, err
 		}
-		if is.Generation == 0 {
-			begun = begun || live > 0
-			continue
-		}
+		begun = begun || offsets[p] > 0
+	}
+	return offsets, begun, nil
+}
+
+// progress returns how many events the candidate has committed, and whether these are all that the
+// live pipeline has committed.
+func (c *candidate) progress(ctx context.Context) (done int64, idle bool, err error) {
+	offsets, begun, err := c.live(ctx)
+	is := c.snapshot()
+	if err != nil || is.Generation == 0 {
+		return 0, !begun, err
+	}
+	group := generation.Group(c.of.Runner.Name(), is.Generation)
+	idle = true
+	for p, live := range offsets {
 		at, err := generation.Committed(ctx, c.log.Log, group, p)
 		if err != nil {
 			return 0, false, err
 		}
 		done += int64(at)
-		idle = idle && at >= live
-		if idle && c.of.Runner.Plan.Queues() {
+		if idle = idle && at >= live; idle && c.of.Runner.Plan.Queues() {
 			if idle, err = async.None(ctx, c.log.Log, group, p); err != nil {
 				return 0, false, err
 			}
 		}
 	}
-	return done, idle && !begun, nil // without events there is no generation
+	return done, idle, nil
 }
 
 // revocable is a log that can refuse the transactions of its members.
