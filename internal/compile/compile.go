@@ -1,7 +1,6 @@
 package compile
 
 import (
-	"context"
 	"slices"
 	"time"
 
@@ -13,7 +12,6 @@ import (
 	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/observe"
 	"github.com/afterbay/afterbay/internal/task"
-	"github.com/afterbay/afterbay/internal/task/operator"
 	"github.com/afterbay/afterbay/internal/task/table"
 	"github.com/afterbay/afterbay/model"
 )
@@ -23,22 +21,6 @@ const (
 	DefaultPartitions = 4
 	DefaultKeep       = 30 * 24 * time.Hour // idle time after which last and elapsed forget a key
 )
-
-// Options say how to compile a pipeline. They do not change its results.
-type Options struct {
-	Endpoints  *control.Endpoints // services that pipelines share; nil shares nothing
-	Rows       bool               // end before the first score of a model that cannot be loaded, and need no emit
-	Reach      bool               // fail if a process or server that runs a model is missing
-	NoPrograms bool               // run no program that a manifest names
-	Announce   func(text string)  // is called with each such program before it runs; may be nil
-	Starting   context.Context    // ends the start of models; nil never does
-	ModelKinds []model.Kind       // kinds of models that manifests may name, in addition to those of the pipeline
-
-	// Instead returns the model that an operator asks instead of its own; nil keeps its own.
-	Instead func(how operator.Batch) model.Model
-
-	watch func(pass Pass, reads []any, run func()) // for tests: calls run for each pass; nil only runs it
-}
 
 // Compiled is a pipeline that is ready to run. It holds the plan of its steps and, if its topics
 // are copied to its repartition topic, the plans of the copying.

@@ -23,6 +23,22 @@ import (
 	"github.com/afterbay/afterbay/model"
 )
 
+// Options say how to compile a pipeline. They do not change its results.
+type Options struct {
+	Endpoints  *control.Endpoints // services that pipelines share; nil shares nothing
+	Rows       bool               // end before the first score of a model that cannot be loaded, and need no emit
+	Reach      bool               // fail if a process or server that runs a model is missing
+	NoPrograms bool               // run no program that a manifest names
+	Announce   func(text string)  // is called with each such program before it runs; may be nil
+	Starting   context.Context    // ends the start of models; nil never does
+	ModelKinds []model.Kind       // kinds of models that manifests may name, in addition to those of the pipeline
+
+	// Instead returns the model that an operator asks instead of its own; nil keeps its own.
+	Instead func(how operator.Batch) model.Model
+
+	watch func(pass Pass, reads []any, run func()) // for tests: calls run for each pass; nil only runs it
+}
+
 // opened holds what a pipeline opens outside its file: models, rows of lookups, content.
 type opened struct {
 	*lang.Resources
