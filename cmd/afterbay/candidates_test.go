@@ -89,9 +89,8 @@ func candidatesFolder(t *testing.T) {
 // onCandidateEngines runs a test on each engine. make makes a log of its own.
 func onCandidateEngines(t *testing.T, test func(t *testing.T, make func() oneLog)) {
 	for name, engine := range map[string]func(t *testing.T) []string{
-		"embedded":    func(t *testing.T) []string { return nil },
-		"kafka":       func(t *testing.T) []string { return []string{"--engine", fakeEngine(t)} },
-		"real broker": func(t *testing.T) []string { return []string{"--engine", realEngine(t)} },
+		"embedded": func(t *testing.T) []string { return nil },
+		"kafka":    func(t *testing.T) []string { return []string{"--engine", fakeEngine(t)} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			candidatesFolder(t)
@@ -162,35 +161,42 @@ func TestACandidateShadowsAndIsPromoted(t *testing.T) {
 	if apart(t) {
 		return
 	}
-	onCandidateEngines(t, func(t *testing.T, make func() oneLog) {
-		with, without := make(), make()
-		for i, file := range []string{"both.yaml", "alone.yaml", "both.yaml"} { // in between the candidate is removed
-			for _, l := range []oneLog{with, without} {
-				l.produce(i*200, 200)
-			}
-			with.run(file)
-			without.run("alone.yaml")
-		}
-		if n := with.same(without, "live", "decided"); n != 600 {
-			t.Errorf("%d decisions of 600 events", n)
-		}
-		without.do("", "reprocess", "new.yaml")
-		if n := with.same(without, "the candidate", "payments.g2.decided", "payments.g2.payments.dlq"); n != 600 {
-			t.Errorf("%d outputs of the candidate for 600 events", n)
-		}
-		if slices.Equal(with.outputs("decided"), with.outputs("payments.g2.decided")) {
-			t.Error("both models decide the same: the test shows nothing")
-		}
-		for _, l := range []oneLog{with, without} {
-			mustHave(t, l.do("", "reprocess", "new.yaml", "--switch"), "generation 2 of payments", "partition 1: live from offset")
-			l.produce(600, 100)
-			l.run("new.yaml")
-		}
-		with.same(without, "after the promotion", "decided", "payments.g2.decided")
-		if d := cmp.Diff(without.outputs("decided", "--view"), with.outputs("decided", "--view")); d != "" {
-			t.Errorf("the view: %s", d)
-		}
+	t.Run("real broker", func(t *testing.T) { // the other log is on a data directory
+		engine := realEngine(t)
+		candidatesFolder(t)
+		wantPromoted(t, oneLog{t, []string{"--engine", engine}, t.TempDir()}, oneLog{t, nil, t.TempDir()})
 	})
+	onCandidateEngines(t, func(t *testing.T, make func() oneLog) { wantPromoted(t, make(), make()) })
+}
+
+func wantPromoted(t *testing.T, with, without oneLog) {
+	t.Helper()
+	for i, file := range []string{"both.yaml", "alone.yaml", "both.yaml"} { // in between the candidate is removed
+		for _, l := range []oneLog{with, without} {
+			l.produce(i*200, 200)
+		}
+		with.run(file)
+		without.run("alone.yaml")
+	}
+	if n := with.same(without, "live", "decided"); n != 600 {
+		t.Errorf("%d decisions of 600 events", n)
+	}
+	without.do("", "reprocess", "new.yaml")
+	if n := with.same(without, "the candidate", "payments.g2.decided", "payments.g2.payments.dlq"); n != 600 {
+		t.Errorf("%d outputs of the candidate for 600 events", n)
+	}
+	if slices.Equal(with.outputs("decided"), with.outputs("payments.g2.decided")) {
+		t.Error("both models decide the same: the test shows nothing")
+	}
+	for _, l := range []oneLog{with, without} {
+		mustHave(t, l.do("", "reprocess", "new.yaml", "--switch"), "generation 2 of payments", "partition 1: live from offset")
+		l.produce(600, 100)
+		l.run("new.yaml")
+	}
+	with.same(without, "after the promotion", "decided", "payments.g2.decided")
+	if d := cmp.Diff(without.outputs("decided", "--view"), with.outputs("decided", "--view")); d != "" {
+		t.Errorf("the view: %s", d)
+	}
 }
 
 // TestARunningCandidateIsPromoted switches to a candidate in the process that runs it, with a file
