@@ -6,7 +6,7 @@ var ranks = []struct {
 	rank    int
 	folders []string
 }{
-	{0, []string{"stream", "model", "internal/observe/metric"}},
+	{0, []string{"stream", "model", "internal/observe/metric", "internal/observe/profile"}},
 	{1, []string{
 		"lookup", "internal/naming", "internal/sys", "internal/control", "internal/event/value", "internal/event/hash", "internal/event/header", "internal/event/zone",
 		"internal/state/statekey", "internal/state/packed", "internal/task/clock", "internal/task/due", "internal/http/server", "internal/http/reload",
