@@ -17,6 +17,7 @@ const (
 	CategoriesMax = 1000 // categories of a column; others count as other
 	DecimalsMax   = 9    // decimals of moments
 	DefaultEdges  = 19   // by quantiles: 20 bins of 5 %
+	digitsMax     = 60   // digits of a moment: 2^64 values of up to 2^63, squared
 )
 
 var errBins = errors.New("profiles of different bins")
@@ -195,8 +196,11 @@ func Decode(data []byte) (*Profile, error) {
 		text string
 		to   *big.Int
 	}{{e.Sum, &p.sum}, {e.Squares, &p.squares}} {
+		if len(moment.text) > digitsMax {
+			return nil, fmt.Errorf("sum, squares: %d digits; at most %d", len(moment.text), digitsMax)
+		}
 		if _, ok := moment.to.SetString(moment.text, 10); !ok {
-			return nil, fmt.Errorf("sum, squares: %q is no integer", moment.text)
+			return nil, fmt.Errorf("sum, squares: %q is not an integer", moment.text)
 		}
 	}
 	if again, err := p.Encode(); err != nil || string(again) != string(data) {

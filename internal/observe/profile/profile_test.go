@@ -120,9 +120,10 @@ func TestRefusedBinsAndBytes(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		`{`: "unexpected end",
-		`{"edges":[0],"counts":[1],"sum":"0","squares":"0"}`:     "counts: 1",
-		`{"edges":[0],"counts":[1,0],"sum":"x","squares":"0"}`:   "no integer",
-		`{"edges":[0.0],"counts":[1,0],"sum":"0","squares":"0"}`: "not written by Encode",
+		`{"edges":[0],"counts":[1],"sum":"0","squares":"0"}`:                                 "counts: 1",
+		`{"edges":[0],"counts":[1,0],"sum":"x","squares":"0"}`:                               "not an integer",
+		`{"edges":[0],"counts":[1,0],"sum":"` + strings.Repeat("1", 61) + `","squares":"0"}`: "61 digits",
+		`{"edges":[0.0],"counts":[1,0],"sum":"0","squares":"0"}`:                             "not written by Encode",
 	} {
 		if _, err := profile.Decode([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v; want %q", text, err, want)
