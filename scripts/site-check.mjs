@@ -64,7 +64,8 @@ tab.removeAllListeners("request");
 await tab.goto(`file://${site}/index.html`, { waitUntil: "load" });
 await tab.keyboard.press("/");
 await tab.keyboard.type("watermark");
-await tab.waitForSelector("::-p-text(of a partition is the newest event time in it)", { timeout: 20_000 }).catch((error) => faults.push(`${at}: ${error.message}`));
+const shown = (text) => [...document.querySelectorAll("*")].some((e) => e.shadowRoot?.textContent.includes(text)); // results are in a shadow root
+await tab.waitForFunction(shown, { timeout: 20_000 }, "The watermark of a partition").catch((error) => faults.push(`${at}: ${error.message}`));
 await tab.screenshot({ path: join(root, "dist/site-check/search.png") });
 await browser.close();
 const found = [...new Set(faults)];
