@@ -43,7 +43,7 @@ func withCandidates(list string) string {
 	return strings.TrimSuffix(championModel, "}") + ", candidates: [" + list + "]}"
 }
 
-// treeModel is a LightGBM model whose scores depend on the amount and on the past.
+// treeModel is a LightGBM model that scores by the amount and the past.
 func treeModel(limit int, low, high float64) string {
 	return fmt.Sprintf(`tree
 version=v4

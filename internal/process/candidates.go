@@ -110,11 +110,10 @@ func runCandidates(ctx context.Context, group *errgroup.Group, all []*candidate)
 }
 
 // waitCandidates calls waitIdle of each candidate.
-func waitCandidates(ctx context.Context, all []*candidate) error {
+func waitCandidates(ctx context.Context, all []*candidate) {
 	for _, c := range all {
 		c.waitIdle(ctx)
 	}
-	return nil
 }
 
 // run runs the candidate until ctx is done. After an error it starts the candidate again.

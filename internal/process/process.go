@@ -304,7 +304,8 @@ func (p *Process) work(outer context.Context, candidates []*candidate, server *a
 	if p.UntilIdle {
 		group.Go(func() error {
 			defer stop()
-			return errors.Join(waitIdle(ctx, p.names, p.pipelines), waitCandidates(ctx, candidates))
+			defer waitCandidates(ctx, candidates)
+			return waitIdle(ctx, p.names, p.pipelines)
 		})
 	}
 	if p.Gateway != nil {

@@ -165,8 +165,8 @@ func forcedOf(t *testing.T, log *memory.Log, partitions int32) (n int64) {
 	return n
 }
 
-// TestTheStateCountsForcedEventsAlone has four events, three of which are moved: only one of these
-// is forced. The others have no place, or were sent back. By arrival, no event is forced.
+// TestTheStateCountsForcedEventsAlone has four events. Three are moved, and only one of these is
+// forced. The others have no place, or were sent back. By arrival, no event is forced.
 func TestTheStateCountsForcedEventsAlone(t *testing.T) {
 	for arrival, want := range map[bool]int64{false: 1, true: 0} {
 		m := meetAsked(t)
