@@ -105,6 +105,7 @@ type Live struct {
 type entry struct {
 	Begun *Begun `json:"begun,omitempty"`
 	Live  *Live  `json:"live,omitempty"`
+	Share *Share `json:"share,omitempty"`
 }
 
 func (e entry) record(p stream.Partition) stream.Record {
@@ -113,8 +114,11 @@ func (e entry) record(p stream.Partition) stream.Record {
 		panic("generation: an entry cannot be encoded: " + err.Error()) // plain data can always be encoded
 	}
 	r := stream.Record{Partition: p, Value: value}
-	if e.Live != nil {
+	switch {
+	case e.Live != nil:
 		r.Time = e.Live.Time
+	case e.Share != nil:
+		r.Time = e.Share.Time
 	}
 	return r
 }
@@ -124,6 +128,7 @@ type History struct {
 	Pipeline string
 	Begun    []Begun  // in order
 	Live     [][]Live // by partition, in order
+	Shares   []Shares // by partition; from a switch on, the live generation decides all keys
 }
 
 // Read returns the history of a pipeline. It has no partitions if the pipeline has no history.
@@ -137,7 +142,7 @@ func Read(ctx context.Context, log Log, pipeline string) (*History, error) {
 	if i < 0 {
 		return h, nil
 	}
-	h.Live = make([][]Live, topics[i].Partitions)
+	h.Live, h.Shares = make([][]Live, topics[i].Partitions), make([]Shares, topics[i].Partitions)
 	for index := range h.Live {
 		next := stream.Offset(0)
 		for {
@@ -148,15 +153,32 @@ func Read(ctx context.Context, log Log, pipeline string) (*History, error) {
 			if after == next {
 				break
 			}
-			if next = after; e.Begun != nil {
-				h.begin(*e.Begun)
-			}
-			if e.Live != nil {
-				h.Live[index] = append(h.Live[index], *e.Live)
+			next = after
+			if err := h.add(int32(index), &e); err != nil {
+				return nil, fmt.Errorf("%s/%d@%d: %w", Topic(pipeline), index, next-1, err)
 			}
 		}
 	}
 	return h, nil
+}
+
+// add adds an entry of a partition of the topic.
+func (h *History) add(partition int32, e *entry) (err error) {
+	shares := &h.Shares[partition]
+	switch {
+	case e.Begun != nil:
+		h.begin(*e.Begun)
+	case e.Live != nil:
+		h.Live[partition] = append(h.Live[partition], *e.Live)
+		if n := len(*shares); n > 0 {
+			*shares = append(*shares, Share{Partition: partition, Offset: max(e.Live.Offset, (*shares)[n-1].Offset)})
+		}
+	case e.Share != nil && e.Share.Partition != partition:
+		err = fmt.Errorf("%w: it is of partition %d", ErrShare, e.Share.Partition)
+	case e.Share != nil:
+		*shares, err = shares.Add(*e.Share)
+	}
+	return err
 }
 
 // begin adds the start of a generation. If processes began generations with one number at the same
@@ -174,17 +196,21 @@ func read(ctx context.Context, log Log, p stream.Partition, from stream.Offset) 
 	if err != nil || !found {
 		return e, from, err
 	}
-	e.Begun, e.Live, err = Parse(&r)
+	e, err = parse(&r)
 	return e, r.Offset + 1, err
 }
 
-// Parse decodes a record of the topic. One of the results is not nil.
+// Parse decodes a record of the topic. Both results are nil if it is a share.
 func Parse(r *stream.Record) (begun *Begun, live *Live, err error) {
-	var e entry
+	e, err := parse(r)
+	return e.Begun, e.Live, err
+}
+
+func parse(r *stream.Record) (e entry, err error) {
 	if err := json.Unmarshal(r.Value, &e); err != nil {
-		return nil, nil, fmt.Errorf("%v@%d is not a record of generations: %w", r.Partition, r.Offset, err)
+		return entry{}, fmt.Errorf("%v@%d is not a record of generations: %w", r.Partition, r.Offset, err)
 	}
-	return e.Begun, e.Live, nil
+	return e, nil
 }
 
 // Current returns the newest generation that is live in a partition. 0 is the pipeline's first

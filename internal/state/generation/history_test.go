@@ -23,14 +23,14 @@ func TestRecordsOfGenerationsAreTheirFormat(t *testing.T) {
 		{entry{Begun: begun}, `{"begun":{"pipeline":"fraud","generation":2,"fingerprint":"new","models":["fraud@2 sha256:ab"],"group":"fraud","was":"old","from":[1],"to":[2],` +
 			`"input":"payments","outputs":["decisions"],"queues":true,"time":"1970-01-01T00:00:01Z","state":"fraud","start":[1],"into":{"decisions":"again"}}}`},
 		{entry{Live: &Live{Generation: 2, Partition: 1, Offset: 7, Time: at}}, `{"live":{"generation":2,"partition":1,"offset":7,"time":"1970-01-01T00:00:01Z"}}`},
+		{entry{Share: &Share{Candidate: "fraud@4", Generation: 2, Below: 9, Partition: 1, Offset: 7, Time: at}}, `{"share":{"candidate":"fraud@4","generation":2,"below":9,"partition":1,"offset":7,"time":"1970-01-01T00:00:01Z"}}`},
 	} {
 		r := test.entry.record(stream.Partition{Topic: Topic("fraud")})
 		if got := string(r.Value); got != test.want {
 			t.Errorf("the record is %s\nwant %s", got, test.want)
 		}
-		var read entry
-		var err error
-		if read.Begun, read.Live, err = Parse(&r); err != nil || cmp.Diff(test.entry, read) != "" {
+		read, err := parse(&r)
+		if err != nil || cmp.Diff(test.entry, read) != "" {
 			t.Errorf("it is read as another: %v\n%s", err, cmp.Diff(test.entry, read))
 		}
 	}
