@@ -30,8 +30,8 @@ type trouble struct {
 	name   string
 }
 
-// TestTroubleOnKafka shows what the table "When something is wrong" of
-// docs/guide/kafka.md says, by the command and on a real broker.
+// TestTroubleOnKafka shows what the table "Faults" of
+// docs/reference/kafka.md says, by the command and on a real broker.
 func TestTroubleOnKafka(t *testing.T) {
 	if apart(t) {
 		return

@@ -68,7 +68,7 @@ class FunctionTest(Folder):
         self.assertEqual(manifest, models / "risk" / "1" / "model.yaml")
         self.assertEqual((manifest.parent / "golden.csv").read_text(), "amount,country,prediction\n25,US,0.25\n3,DE,0.5\n")
         afterbay.export_model(mine.both, models, name="both", version=2, rows=pandas.DataFrame(events))
-        with self.assertRaisesRegex(FileExistsError, "raise version"):
+        with self.assertRaisesRegex(afterbay.AfterbayError, "raise version"):
             afterbay.export_model(mine.risk, models, name="risk", rows=events[:2])
         (self.dir / "p.yaml").write_text(PIPELINE)
         trial = afterbay.Engine(self.dir / "data").try_(self.dir / "p.yaml", events)

@@ -81,3 +81,13 @@ func TestLibraryIsKeptIfItsDigestIsTheExpectedOne(t *testing.T) {
 		t.Errorf("a changed file in the cache stayed: %q %v", kept, err)
 	}
 }
+
+func TestThePageOnInstallingNamesTheVersion(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/howto/install.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(page), "onnxruntime=="+RuntimeVersion+" ") {
+		t.Errorf("docs/howto/install.md downloads another version of onnxruntime than %s", RuntimeVersion)
+	}
+}

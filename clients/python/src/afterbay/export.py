@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from . import _program
+from .errors import AfterbayError
 from .models import Model, ModelError
 
 ROWS_MAX = 1000  # golden vectors
@@ -189,7 +190,7 @@ def program(model: Model[..., Any], path: Path, name: str, version: int, rows: A
         raise ModelError(f"{model.__name__} is in no file: write it to one (in a notebook by %%writefile {name}.py), and import it")
     folder = path / name / str(version)
     if folder.exists():
-        raise FileExistsError(f"{folder} exists: a version is never replaced: raise version")
+        raise AfterbayError(f"{folder} exists: a version is never replaced: raise version")
     names = list(model.inputs)
     vectors = list(records(rows, names))
     numbers = {output: size for output, size in model.outputs.items() if isinstance(size, int)}
