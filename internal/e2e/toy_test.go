@@ -5,14 +5,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 )
 
 // TestAModuleOfItsOwnBringsKinds runs the tests of testdata/toy, a module of its own: what
-// it imports is public, and each of its kinds is one file. It runs in a workspace with the
-// repository, so that it needs no network and no list of modules of its own.
+// it imports is public, and each of its kinds is one file. It is built with the versions that the
+// repository has, so that it needs no network and no list of modules of its own.
 func TestAModuleOfItsOwnBringsKinds(t *testing.T) {
 	t.Parallel()
 	root, err := filepath.Abs(".") // as toRoot set it
@@ -20,22 +19,17 @@ func TestAModuleOfItsOwnBringsKinds(t *testing.T) {
 		t.Fatal(err)
 	}
 	toy := filepath.Join(root, "internal/e2e/testdata/toy")
-	version := regexp.MustCompile(`(?m)^go .*$`).FindString(readText(t, "go.mod"))
-	// A workspace does not prune what dependencies require for themselves. One of them requires an old module that has the
-	// packages of a newer one too. It is empty here: nothing of it is built.
-	const old = "google.golang.org/genproto"
-	empty := t.TempDir()
-	work := filepath.Join(t.TempDir(), "go.work")
-	for path, text := range map[string]string{
-		filepath.Join(empty, "go.mod"): "module " + old + "\n",
-		work:                           fmt.Sprintf("%s\n\nuse %q\nuse %q\nreplace %s => %s\n", version, root, toy, old, empty),
-	} {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+	const own = "github.com/afterbay/afterbay"
+	modules := strings.Replace(readText(t, "go.mod"), "module "+own, "module example.com/toy", 1) +
+		fmt.Sprintf("\nrequire %s v0.0.0\n\nreplace %[1]s => %q\n", own, root)
+	folder := t.TempDir()
+	for name, text := range map[string]string{"go.mod": modules, "go.sum": readText(t, "go.sum")} {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	command := exec.CommandContext(t.Context(), "go", "test", "-count=1", "./...")
-	command.Dir, command.Env = toy, append(os.Environ(), "GOPROXY=off", "GOWORK="+work)
+	command := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-modfile="+filepath.Join(folder, "go.mod"), "./...")
+	command.Dir, command.Env = toy, append(os.Environ(), "GOPROXY=off")
 	if out, err := command.CombinedOutput(); err != nil {
 		t.Fatalf("go test: %v\n%s", err, out)
 	}
