@@ -69,7 +69,7 @@ func TestABrokenCandidateHarmsNothing(t *testing.T) {
 			if code := end(); code != exitOK {
 				t.Errorf("%s: exit code %d: %s", name, code, out)
 			}
-			if took := time.Since(began); took > 20*time.Second {
+			if took := time.Since(began); took > 2*time.Minute {
 				t.Errorf("%s: it took %v to end", name, took)
 			}
 			if n := with.same(without, name, "decided", "payments.dlq"); n != 100 {
