@@ -25,6 +25,7 @@ type datasetCommand struct {
 	Horizon    string   `help:"A row gets the newest label that was known within this time after its event, such as 30d." placeholder:"DURATION"`
 	AsOf       string   `help:"Time until which labels are known: rows younger than the horizon at this time are left out. The default is the time of the newest label that is not in the future." placeholder:"TIME"`
 	Negatives  string   `help:"Share of the rows without a positive label to write, such as 5%. The hash of the value of --on selects them, so each run writes the same rows." placeholder:"SHARE"`
+	Profile    string   `help:"File for the profile of the features of the rows, for profile at a model in the pipeline file. Write MODEL=FILE if the pipeline scores several models." placeholder:"FILE"`
 	Keep       string   `help:"Expression over the names of a row and its label that selects the rows to write, such as '(fraud ?? 0) == 1 || hash(tx) % 20 == 0'." placeholder:"EXPRESSION"`
 }
 
@@ -55,7 +56,7 @@ func (f *rowsFlags) options(a *app) dryrun.RowsOptions {
 // Run writes a row for each event that the pipeline processed.
 func (c *datasetCommand) Run(a *app) (err error) {
 	o := dataset.Options{
-		RowsOptions: c.options(a), Out: c.Out, Negatives: c.Negatives, Keep: c.Keep, Command: a.args, Version: version(), Now: time.Now(),
+		RowsOptions: c.options(a), Out: c.Out, Negatives: c.Negatives, Keep: c.Keep, Profile: c.Profile, Command: a.args, Version: version(), Now: time.Now(),
 		Labels: dataset.Labels{Source: c.Labels, On: c.On, Label: c.Label, Time: c.LabelTime, AsOf: c.AsOf},
 	}
 	o.RowsOptions.Columns, o.Partitions, o.Key = c.Columns, c.Partitions, c.Key

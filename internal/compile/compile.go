@@ -34,6 +34,7 @@ type Compiled struct {
 	Sinks  []Sunk
 	Budget observe.Budget
 	Finds  []lang.Finder
+	Scored []lang.Scored // scores of events, in the order of the file
 
 	Fetcher *fetch.Fetcher     // nil if the pipeline has no fetch step
 	Encoded []string           // topics that an emit writes with a format
@@ -119,7 +120,7 @@ func Compile(p lang.Pipeline, options Options) (made *Compiled, err error) {
 	each.run(PassFingerprints, func() { text, plan.Fingerprint = fingerprints(b, open, plan.Calls, kept) }, &p, b, open, plan.Calls, kept)
 	return &Compiled{
 		Pipeline: p, Plan: task.NewPlan(plan), Copies: plansOf(others.copies, plan.Fingerprint.Outputs), Asked: plansOf(others.stages, plan.Fingerprint.Outputs), Models: open.named, Sinks: sunk(facts.sinks, plan.Fingerprint.Outputs),
-		Budget: b.budget, Finds: open.Finds, Fetcher: open.Fetcher, Schemas: open.registry, Encoded: encodedTopics(&b.Outputs), registrations: open.registrations, rows: b.Rows, Backlogs: b.read.backlogs, Warnings: facts.warnings, Canonical: text, Took: each.took, open: open,
+		Budget: b.budget, Finds: open.Finds, Fetcher: open.Fetcher, Schemas: open.registry, Encoded: encodedTopics(&b.Outputs), registrations: open.registrations, rows: b.Rows, Scored: b.Scored, Backlogs: b.read.backlogs, Warnings: facts.warnings, Canonical: text, Took: each.took, open: open,
 	}, nil
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/models"
 	"github.com/afterbay/afterbay/internal/naming"
+	"github.com/afterbay/afterbay/internal/observe/profile"
 	"github.com/afterbay/afterbay/internal/spec"
 	"github.com/afterbay/afterbay/internal/state/generation"
 	"github.com/afterbay/afterbay/internal/task/operator"
@@ -70,7 +71,7 @@ func openModels(p *lang.Pipeline, options Options) *opened {
 	bindModels(said)
 	o := &opening{options: options, types: said.Answers, opened: opened{instead: options.Instead, Resources: &lang.Resources{
 		Findings: lang.NewFindings(), Pipeline: p, Endpoints: cmp.Or(options.Endpoints, &control.Endpoints{}), Budget: budgetOf(p, lang.NewFindings()),
-		Models: map[string]lang.Loaded{},
+		Models: map[string]lang.Loaded{}, Profiles: map[string]*profile.Reference{},
 	}}}
 	o.openFormats()
 	for _, m := range p.Models {
@@ -79,6 +80,9 @@ func openModels(p *lang.Pipeline, options Options) *opened {
 			continue // bind reports it
 		}
 		o.Share(path, m.Call)
+		if m.Profile != nil && !options.Rows { // rows are what a profile is made of
+			o.openProfile(path+".profile", &m)
+		}
 		if m.Inline() { // opened later: its inputs are those of the first score that uses it
 			o.whereModel(path, &m)
 			continue

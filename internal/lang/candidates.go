@@ -37,7 +37,7 @@ var candidateFields = []spec.Field[Candidate]{
 // if the file is one.
 func (m *Model) Replace(file string, version int, manifest *model.Manifest) {
 	m.File, m.Version, m.Manifest = file, version, manifest
-	m.Go, m.URL, m.Process, m.Candidates = "", "", nil, nil
+	m.Go, m.URL, m.Process, m.Candidates, m.Profile = "", "", nil, nil, nil
 }
 
 // Alternative is a pipeline with a candidate in place of one of its models.

@@ -323,6 +323,9 @@ var modelFields = []spec.Field[Model]{
 	{Name: "candidates", Affects: spec.Nothing, Form: spec.Into(func(m *Model) *[]Candidate { return &m.Candidates }, spec.ListOf(spec.MappingOf(candidateFields))),
 		Example: "[{file: fraud-4.ubj, version: 4, mode: shadow}]", Absent: "none",
 		Help: "models that run beside this one, over the same events, with state of their own. A pipeline has at most 4"},
+	{Name: "profile", Affects: spec.Nothing, Form: spec.Optional(func(m *Model) **Profile { return &m.Profile }, spec.MappingOf(profileFields)),
+		Example: "{file: fraud-3.profile.json, sha256: 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08}", Absent: "none",
+		Help: "the profile of the rows that the model was trained with; its features are those that each score gives the model, by name and type"},
 }
 
 var CallingFields = []spec.Field[Calling]{

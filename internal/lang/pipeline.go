@@ -339,6 +339,7 @@ type Model struct {
 	Journal *Journal
 
 	Candidates []Candidate // models that run beside this one, over the same events
+	Profile    *Profile    // profile of the training rows; nil if the file names none
 }
 
 // Inline reports whether the pipeline file itself describes the model, as a URL or as a program to

@@ -12,6 +12,7 @@ import (
 	"github.com/afterbay/afterbay/internal/lookups"
 	"github.com/afterbay/afterbay/internal/models/batch"
 	"github.com/afterbay/afterbay/internal/observe"
+	"github.com/afterbay/afterbay/internal/observe/profile"
 	"github.com/afterbay/afterbay/internal/spec"
 	"github.com/afterbay/afterbay/internal/state/journal"
 	"github.com/afterbay/afterbay/internal/sys/s3"
@@ -34,7 +35,8 @@ type Resources struct {
 	Pipeline  *Pipeline
 	Endpoints *control.Endpoints
 	Budget    observe.Budget
-	Models    map[string]Loaded // by name
+	Models    map[string]Loaded             // by name
+	Profiles  map[string]*profile.Reference // profiles of models, by the name of the model
 
 	// Inline opens a model that the pipeline file describes, with the inputs that the first score
 	// gives it.

@@ -33,6 +33,7 @@ type Scope struct {
 	Cases    *operator.Route   // the first route that all events take, or nil
 	Tables   []table.Spec      // tables that lookups read, by the index that operators use
 	Rows     []Rows            // fields that each table lookup reads
+	Scored   []Scored          // the scores of events, in the order of the file
 	walk
 
 	Answers map[string][]value.Type // output types of models, as the file has them

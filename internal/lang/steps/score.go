@@ -182,6 +182,7 @@ func (x *Score) Bind(s *lang.Scope, path string) {
 	}
 	b := &boundScore{Score: x, path: path, model: &s.Pipeline.Models[i], belowGroup: s.BelowGroup()}
 	if s.Absent != nil && s.Absent(x.Model) && len(s.Errs) == 0 {
+		b.bindGiven(s)
 		s.Ended = true
 		return
 	}
@@ -196,10 +197,7 @@ func (x *Score) Bind(s *lang.Scope, path string) {
 		s.Fail(path+".batch.size", "%d is out of range: use 1 to 4096 rows", x.Batch.Size)
 	}
 	b.score = operator.Score{Batch: operator.Batch{Kind: "score", Async: x.Async || s.Async}}
-	if x.When != "" {
-		b.score.When = s.Expr(path+".when", x.When, value.Bool)
-	}
-	b.bindInputs(s)
+	b.bindGiven(s)
 	b.onFailure = s.OnFailure(path+".on_failure", x.OnFailure)
 	b.bindOutputs(s)
 	if x.Partial != nil {
@@ -207,6 +205,23 @@ func (x *Score) Bind(s *lang.Scope, path string) {
 		s.Outputs.Index(x.Partial.Topic)
 	}
 	s.Add(x, path, b)
+}
+
+// bindGiven resolves which events are scored, and what the model gets.
+func (b *boundScore) bindGiven(s *lang.Scope) {
+	if b.When != "" {
+		b.score.When = s.Expr(b.path+".when", b.When, value.Bool)
+	}
+	b.bindInputs(s)
+	s.AddScored(lang.Scored{Path: b.path, Model: b.Model, When: b.score.When, Features: b.features()})
+}
+
+// features returns the inputs that a profile counts.
+func (b *boundScore) features() (list []lang.Feature) {
+	for _, g := range b.given {
+		list = append(list, lang.Features(g.name, g.list)...)
+	}
+	return list
 }
 
 // bindInputs resolves the inputs of the model.
@@ -283,6 +298,9 @@ func (b *boundScore) Open(r *lang.Resources) lang.Bound {
 		stage.Model, stage.Shared, r.Shared = shared, true, append(r.Shared, shared)
 	}
 	b.openInputs(r, m, stage)
+	if !b.wrong {
+		r.CheckProfile(b.path, b.Model, b.features())
+	}
 	b.openContents(r, m.Info(), stage)
 	b.checkState(r, m)
 	b.openCalling(r, m, stage)

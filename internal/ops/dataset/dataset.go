@@ -9,7 +9,6 @@ package dataset
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"slices"
@@ -20,7 +19,6 @@ import (
 	"github.com/afterbay/afterbay/internal/event/tabular"
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/failure"
-	"github.com/afterbay/afterbay/internal/sys/replace"
 	"github.com/afterbay/afterbay/internal/sys/term"
 )
 
@@ -33,6 +31,7 @@ type Options struct {
 	Negatives    string    // share of the rows without a positive label to keep, such as 5%; "" keeps all
 	Keep         string    // expression that selects the rows to keep
 	Now          time.Time // labels known after this time are ignored; zero is no limit
+	Profile      string    // file of the profile of the features of the model, [MODEL=]FILE; "" writes none
 	Command      []string  // command-line arguments, for the manifest
 	Version      string    // version of the program, for the manifest
 }
@@ -54,66 +53,69 @@ func Write(ctx context.Context, program *dryrun.Program, o Options) (err error) 
 	if err := w.prepare(program); err != nil {
 		return err
 	}
-	file, manifest, err := o.create()
+	out, err := w.create()
 	if err != nil {
-		return fmt.Errorf("%w: name a file that can be written with --out", err)
+		return err
 	}
-	defer func() { err = errors.Join(err, file.Close(), manifest.Close()) }()
+	defer func() { err = errors.Join(err, out.close()) }()
 	folder, err := os.MkdirTemp("", "afterbay-dataset-*")
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
-	if err := w.compute(ctx, folder, func(sorted *sorter) error { return w.write(file, format, sorted) }); err != nil {
+	if err := w.compute(ctx, folder, func(sorted *sorter) error { return w.write(out.rows, format, sorted) }); err != nil {
 		return err
 	}
-	if err := w.manifest.write(manifest); err != nil {
+	if w.profiler != nil {
+		about, err := w.profiler.write(out.profile, w.Profile, w.manifest.Rows.SHA256)
+		if err != nil {
+			return err
+		}
+		w.manifest.Profile = &about
+	}
+	if err := w.manifest.write(out.manifest); err != nil {
 		return err
 	}
-	if err := manifest.Commit(); err != nil {
-		return err
-	}
-	if err := file.Commit(); err != nil {
+	if err := out.commit(); err != nil {
 		return err
 	}
 	w.report()
 	return nil
 }
 
-// create opens the new files for the rows and the manifest.
-//
-// The manifest is committed first. A file of rows therefore always has a manifest. If the program
-// is killed between the two commits, the digest in the manifest does not match the rows, or there
-// are no rows.
-func (o *Options) create() (file, manifest *replace.File, err error) {
-	if file, err = replace.Create(o.Out, 0o666); err != nil {
-		return nil, nil, err
-	}
-	if manifest, err = replace.Create(manifestOf(o.Out), 0o666); err != nil {
-		return nil, nil, errors.Join(err, file.Close())
-	}
-	return file, manifest, nil
-}
-
 // sparesInputs returns an error if the output would replace a file that the command reads.
 func (o *Options) sparesInputs() error {
+	inputs := o.inputs()
+	for _, out := range []string{o.Out, manifestOf(o.Out)} {
+		if input := sameFile(out, inputs); input != "" {
+			return failure.Usage("--out %s would replace %s, which is read: name another file", o.Out, input)
+		}
+	}
+	return nil
+}
+
+// inputs returns the files that the command reads.
+func (o *Options) inputs() []string {
 	inputs := []string{o.File, o.Events, o.Labels.Source}
 	for _, table := range o.Tables {
 		_, file, _ := strings.Cut(table, "=")
 		inputs = append(inputs, file)
 	}
-	for _, out := range []string{o.Out, manifestOf(o.Out)} {
-		old, err := os.Stat(out)
-		if err != nil {
-			continue // it does not exist
-		}
-		for _, input := range inputs {
-			if read, err := os.Stat(input); err == nil && os.SameFile(old, read) {
-				return failure.Usage("--out %s would replace %s, which is read: name another file", o.Out, input)
-			}
+	return inputs
+}
+
+// sameFile returns the one of paths that is the same file as out, or "".
+func sameFile(out string, paths []string) string {
+	old, err := os.Stat(out)
+	if err != nil {
+		return "" // it does not exist
+	}
+	for _, path := range paths {
+		if other, err := os.Stat(path); err == nil && os.SameFile(old, other) {
+			return path
 		}
 	}
-	return nil
+	return ""
 }
 
 // writer takes rows from the replay to the file.
@@ -132,6 +134,7 @@ type writer struct {
 	labels   *labels // nil if Labels.Source is ""
 	keep     *keep   // nil keeps all
 	negative *negatives
+	profiler *profiler // nil writes no profile
 
 	texts, numbers int // slots of a row of base
 	filled         []uint64
@@ -168,6 +171,9 @@ func (w *writer) prepare(program *dryrun.Program) (err error) {
 		return err
 	}
 	if w.keep, err = newKeep(w.Keep, w.schema); err != nil {
+		return err
+	}
+	if w.profiler, err = newProfiler(&w.Options, w.rows.Runner().Scored, w.rows.AbsentModels()); err != nil {
 		return err
 	}
 	w.row = w.schema.NewRows(1)[0]
@@ -284,6 +290,9 @@ func (w *writer) choose(sorted *sorter, place []byte, label *label) error {
 		}
 	}
 	w.text = appendRow(w.text[:0], &w.row)
+	if w.profiler != nil {
+		w.profiler.take(place, &w.row)
+	}
 	return sorted.add(place, w.text)
 }
 
@@ -293,6 +302,11 @@ func (w *writer) write(file io.Writer, format tabular.Format, sorted *sorter) er
 	digest, err := newDigest(file, format, w.columns)
 	if err != nil {
 		return err
+	}
+	if w.profiler != nil {
+		if err := w.profiler.begin(); err != nil {
+			return err
+		}
 	}
 	extra := 0
 	if w.labels != nil && !w.labels.slot.Type.Kind.Text() {
@@ -311,7 +325,9 @@ func (w *writer) write(file io.Writer, format tabular.Format, sorted *sorter) er
 		for i, word := range w.row.Present {
 			w.filled[i] |= word
 		}
-		m.Rows.Count++
+		if m.Rows.Count++; w.profiler != nil {
+			w.profiler.count(&w.row)
+		}
 	}
 	if err := digest.Close(); err != nil {
 		return err

@@ -25,6 +25,7 @@ type Manifest struct {
 	Version  int               `json:"version"`
 	File     FileDigest        `json:"file"`
 	Rows     RowDigest         `json:"rows"`
+	Profile  *FileDigest       `json:"profile,omitempty"` // of --profile
 	Schema   SchemaDigest      `json:"schema"`
 	Pipeline PipelineDigest    `json:"pipeline"`
 	Sources  []dryrun.Source   `json:"sources"` // offsets of the events, by topic and partition

@@ -13,6 +13,7 @@ func (w *writer) report() {
 	say := func(format string, args ...any) { fmt.Fprintf(w.out, format+"\n", args...) }
 	say("wrote %d rows of %d columns to %s in %v", m.Rows.Count, len(w.columns), w.Out, w.meter.Elapsed())
 	say("sha256 %s, in %s too", m.File.SHA256, manifestOf(w.Out))
+	w.profiler.report(say, w.manifest.Profile)
 	say("no rows: %d dropped, dead letters: %s", m.Events.Dropped, term.Counts(m.Events.DeadLetters))
 	if n := m.Events.Collected; n > 0 {
 		say("collected by a group or join, which makes the rows: %d", n)
@@ -74,5 +75,17 @@ func (w *writer) report() {
 	}
 	if w.rows.Timeless() && !w.FromLog {
 		say("pipeline %s names no field of event time (input.time): its windows and gaps are those of this run, not of the events", w.rows.Runner().Name())
+	}
+}
+
+// report prints what to write in the pipeline file. A nil profiler prints nothing.
+func (p *profiler) report(say func(format string, args ...any), file *FileDigest) {
+	if p == nil {
+		return
+	}
+	say("profile of %s of model %s over %s: write this at the model in the pipeline file:", term.Counted(len(p.names), "feature"), p.model, term.Counted(int(p.rows), "row"))
+	say("  profile: {file: %s, sha256: %s}", file.Name, file.SHA256)
+	if p.failed > 0 {
+		say("warning: %d rows are not in the profile, since their features cannot be computed. The first error is %v", p.failed, p.first)
 	}
 }
