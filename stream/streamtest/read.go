@@ -202,7 +202,7 @@ func pollTakesTurns(h *harness) {
 	}
 	m.Resume(ps...)
 	read := func(p stream.Partition) int { return int(m.next[p]) }
-	before := map[stream.Partition]int{} // how far another partition was read when the first record of one came
+	before := map[stream.Partition]int{} // records read of the furthest partition when the first record of this one came
 	for {
 		_, err := m.pollUntil(h.ctx, 10)
 		h.ok(err)
